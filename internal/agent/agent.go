@@ -1,0 +1,89 @@
+// Package agent is the contract between assay and whatever works on a task.
+//
+// An agent is asked for its [Needs] before any sandbox exists and then runs
+// with a [Session]: brief, sandbox, model endpoint, recorder, deadline and
+// limits. It never holds a task.Key and this package never imports grade; for
+// the oracle it is the job that puts the gold solution into the sandbox.
+// Children oracle, nop, script and command implement it; agenttest is the
+// conformance suite that all of them run.
+package agent
+
+import (
+	"context"
+	"time"
+
+	"assay/internal/image"
+	"assay/internal/sandbox"
+	"assay/task"
+	"assay/trial"
+)
+
+// Agent works on one step of one task at a time. An Agent is used by many
+// trials concurrently and holds no state of any of them.
+type Agent interface {
+	Info() trial.AgentInfo
+	// Needs says what must be in place before the sandbox exists. An error
+	// means that this agent cannot work on this brief; no trial is started.
+	Needs(b task.Brief) (Needs, error)
+	// Run works until it is done or ctx ends (its cause is ErrDeadline at the
+	// deadline). A program's non-zero exit is a report, not an error; an error
+	// is a fault of the harness. Run leaves its steps in s.Recorder as it goes,
+	// so that an agent cut off at the deadline still leaves a trajectory.
+	Run(ctx context.Context, s Session) (Report, error)
+}
+
+// Needs is what an agent must find in its sandbox.
+type Needs struct {
+	Mounts   []sandbox.Mount
+	Env      map[string]string
+	Network  sandbox.Network // zero: whatever the brief says
+	Dialect  string          // model API it speaks; empty: needs no model
+	Solution bool            // the job puts the task's solution at /solution (oracle only)
+	Files    []File
+}
+
+// File is a small file that the job puts into the sandbox before the agent.
+type File struct {
+	Path image.Path
+	Mode uint32 // permission bits
+	Data []byte
+}
+
+// Place is the part of a sandbox that an agent may use: it runs programs and
+// moves trees, and can neither freeze, reset nor close it.
+type Place interface {
+	sandbox.Starter
+	sandbox.Trees
+}
+
+// Session is one run.
+type Session struct {
+	Brief    task.Brief
+	Sandbox  Place
+	Env      []string   // resolved [environment].env, the agent's own on top
+	Workdir  image.Path // where the work is
+	User     string
+	Model    *Endpoint // nil: no model was asked for
+	Recorder *Recorder
+	Deadline time.Time      // zero: none; ctx ends at it
+	Output   int64          // bytes of one command's output that are kept; 0: 1 MiB
+	Logs     image.HostPath // directory for the agent's own logs (agent/ of the trial)
+}
+
+// Endpoint is where the agent's model answers.
+type Endpoint struct {
+	URL     string
+	Dialect string
+	Model   string
+	Key     string // a capability of this trial alone, never the user's key
+}
+
+// Report is what a run came to.
+type Report struct {
+	Exit     *int // exit status of the agent's program; null when it has none
+	Usage    trial.Usage
+	TimedOut bool
+	CPU      *time.Duration
+	MaxRSS   *int64 // bytes
+	Metadata map[string]any
+}

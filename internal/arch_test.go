@@ -1,0 +1,227 @@
+package internal_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// lattice says which rooms of this module a room may import. Nothing else is
+// allowed. Do not relax it to make a build pass: write a decision record first.
+//
+// A child (image/dockerfile) may import its parent and whatever its own line
+// names, never a sibling. Test files may import more, but never cross a
+// forbidden edge below.
+const lattice = `
+trial:
+task:
+trajectory:
+
+internal/stats:
+internal/image:
+internal/sandbox:            internal/image
+internal/image/dockerfile:   internal/image internal/sandbox
+internal/sandbox/ns:         internal/sandbox internal/image
+internal/sandbox/fake:       internal/sandbox internal/image
+internal/sandbox/sandboxtest: internal/sandbox internal/image
+internal/sandbox/bench:      internal/sandbox internal/image
+
+internal/agent:              task trajectory trial internal/sandbox internal/image
+internal/agent/oracle:       internal/agent internal/sandbox task trial
+internal/agent/nop:          internal/agent task trial
+internal/agent/script:       internal/agent internal/sandbox internal/image task trial
+internal/agent/command:      internal/agent internal/sandbox internal/image task trial
+internal/agent/agenttest:    internal/agent internal/sandbox internal/image task trajectory trial
+
+internal/grade:              task trial internal/sandbox internal/image
+
+internal/store:              trial trajectory
+internal/job:                task trial trajectory internal/image internal/sandbox internal/agent internal/grade internal/store internal/stats
+
+internal/importer:           task
+internal/importer/humaneval: internal/importer task
+
+internal/web:                task trial trajectory internal/store internal/stats
+internal/doctor:
+internal/cli:                *
+cmd/assay:                   internal/cli
+`
+
+// banned edges carry their reason, so that the failure teaches.
+var banned = []struct{ from, to, why string }{
+	{"internal/agent", "internal/grade", "an agent that can reach the grader can cheat by accident"},
+	{"internal/grade", "internal/agent", "the grader judges outcomes and must not know who made them"},
+	{"internal/web", "internal/job", "pages are made from a job's directory and events alone"},
+	{"internal/image", "internal/sandbox", "layers are below sandboxes; the Dockerfile executor is a child of its own"},
+}
+
+func TestLattice(t *testing.T) {
+	allowed := map[string][]string{}
+	for line := range strings.Lines(lattice) {
+		room, list, ok := strings.Cut(strings.TrimSpace(line), ":")
+		if ok {
+			allowed[room] = strings.Fields(list)
+		}
+	}
+	for pkg, f := range rooms(t) {
+		list, ok := allowed[pkg]
+		if !ok {
+			t.Errorf("room %s is not in the lattice", pkg)
+			continue
+		}
+		for _, imp := range f.imports {
+			if slices.Contains(list, "*") || slices.Contains(list, imp) {
+				continue
+			}
+			why := "the lattice does not allow it; a new edge needs a decision record"
+			for _, b := range banned {
+				if under(pkg, b.from) && under(imp, b.to) {
+					why = b.why
+				}
+			}
+			t.Errorf("%s imports %s: %s", pkg, imp, why)
+		}
+		if n := len(f.imports); n > 10 && pkg != "internal/cli" {
+			t.Errorf("%s imports %d rooms; more than 10 is a god room", pkg, n)
+		}
+	}
+}
+
+func TestPackageDocs(t *testing.T) {
+	for pkg, f := range rooms(t) {
+		if len(f.doc) < 80 {
+			t.Errorf("%s has no package comment that says what it is and what it never does", pkg)
+		}
+	}
+}
+
+func TestNoInitNoGlobals(t *testing.T) {
+	for pkg, f := range rooms(t) {
+		for _, bad := range f.inits {
+			t.Errorf("%s: %s: no init functions and no blank imports", pkg, bad)
+		}
+	}
+}
+
+// Only the command layer exits, reads the environment or parses flags.
+func TestOnlyCLITouchesTheProcess(t *testing.T) {
+	for pkg, f := range rooms(t) {
+		if pkg == "internal/cli" || pkg == "cmd/assay" {
+			continue
+		}
+		for _, c := range f.process {
+			t.Errorf("%s: %s belongs to internal/cli", pkg, c)
+		}
+	}
+}
+
+func TestNoReplaceDirectives(t *testing.T) {
+	b, err := os.ReadFile("../go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(b), "\nreplace ") {
+		t.Error("go.mod has a replace directive: go install would ignore it")
+	}
+}
+
+// What needs no sandbox builds on macOS too.
+func TestCrossCompiles(t *testing.T) {
+	if testing.Short() {
+		t.Skip("cross compilation is slow")
+	}
+	cmd := exec.Command("go", "build", "-o", os.DevNull, "./cmd/assay")
+	cmd.Dir = ".."
+	cmd.Env = append(os.Environ(), "GOOS=darwin", "GOARCH=arm64", "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("darwin/arm64: %v\n%s", err, out)
+	}
+}
+
+func under(pkg, room string) bool { return pkg == room || strings.HasPrefix(pkg, room+"/") }
+
+type room struct {
+	imports, inits, process []string
+	doc                     string
+}
+
+// rooms parses every package of the module but its tests.
+func rooms(t *testing.T) map[string]*room {
+	t.Helper()
+	all := map[string]*room{}
+	fset := token.NewFileSet()
+	err := filepath.WalkDir("..", func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if n := d.Name(); p != ".." && (strings.HasPrefix(n, ".") || n == "testdata" || n == "examples") {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(p, ".go") || strings.HasSuffix(p, "_test.go") {
+			return nil
+		}
+		f, err := parser.ParseFile(fset, p, nil, parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel("..", filepath.Dir(p))
+		if err != nil {
+			return err
+		}
+		pkg := filepath.ToSlash(rel)
+		if all[pkg] == nil {
+			all[pkg] = &room{}
+		}
+		all[pkg].add(fset, f)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func (r *room) add(fset *token.FileSet, f *ast.File) {
+	if f.Doc != nil {
+		r.doc += f.Doc.Text()
+	}
+	for _, im := range f.Imports {
+		p := strings.Trim(im.Path.Value, `"`)
+		if im.Name != nil && im.Name.Name == "_" && p != "embed" {
+			r.inits = append(r.inits, "blank import of "+p)
+		}
+		if rest, ok := strings.CutPrefix(p, "assay/"); ok && !slices.Contains(r.imports, rest) {
+			r.imports = append(r.imports, rest)
+		}
+	}
+	for _, d := range f.Decls {
+		if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil && fn.Name.Name == "init" {
+			r.inits = append(r.inits, fset.Position(fn.Pos()).String())
+		}
+	}
+	ast.Inspect(f, func(n ast.Node) bool {
+		sel, ok := n.(*ast.SelectorExpr)
+		if !ok {
+			return true
+		}
+		if x, ok := sel.X.(*ast.Ident); ok {
+			name := x.Name + "." + sel.Sel.Name
+			if slices.Contains([]string{"os.Exit", "os.Getenv", "os.LookupEnv", "os.Environ", "log.Fatal", "log.Fatalf", "flag.Parse"}, name) {
+				pos := fset.Position(n.Pos())
+				r.process = append(r.process, path.Base(pos.Filename)+": "+name)
+			}
+		}
+		return true
+	})
+}

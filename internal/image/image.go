@@ -1,0 +1,48 @@
+package image
+
+import "strings"
+
+// LayerID names a committed layer: "sha256:" and the hex digest of its manifest.
+type LayerID string
+
+// Short returns the first 12 hex digits, for people.
+func (l LayerID) Short() string {
+	h := strings.TrimPrefix(string(l), "sha256:")
+	return h[:min(12, len(h))]
+}
+
+// ID names an image: the digest of its layer ids, binds and configuration.
+type ID string
+
+// HostPath and Path keep the two worlds apart in signatures: a file of this
+// machine, and an absolute slash-separated path inside an image or sandbox.
+type (
+	HostPath string
+	Path     string
+)
+
+// Image is a stack of layers and how to start in it.
+type Image struct {
+	ID     ID        `json:"id"`
+	Name   string    `json:"name"`   // as the user knows it: "host", "local/base:1"
+	Layers []LayerID `json:"layers"` // bottom first
+	Binds  []Bind    `json:"binds,omitempty"`
+	Config Config    `json:"config"`
+}
+
+// Bind is a read-only directory or file of this machine that is part of an
+// image: only the pseudo-image "host" has any.
+type Bind struct {
+	Source HostPath `json:"source"`
+	Target Path     `json:"target"`
+}
+
+// Config is the part of an OCI image configuration that running needs.
+type Config struct {
+	Env        []string          `json:"env,omitempty"` // KEY=value
+	Workdir    Path              `json:"workdir,omitempty"`
+	User       string            `json:"user,omitempty"`
+	Entrypoint []string          `json:"entrypoint,omitempty"`
+	Cmd        []string          `json:"cmd,omitempty"`
+	Labels     map[string]string `json:"labels,omitempty"`
+}

@@ -1,0 +1,17 @@
+package sandbox
+
+import "errors"
+
+var (
+	// ErrNotStarted: the program does not exist, is not executable, or its
+	// directory or user does not exist. The message says which.
+	ErrNotStarted = errors.New("program not started")
+	// ErrLost: the sandbox died under its caller.
+	ErrLost = errors.New("sandbox lost")
+	// ErrClosed: the sandbox or backend was closed by its caller.
+	ErrClosed = errors.New("sandbox closed")
+	// ErrUnsupported: the spec asks for what this backend cannot give.
+	ErrUnsupported = errors.New("not supported by this sandbox")
+	// ErrTooLarge: a tree is larger than the cap it was asked for with.
+	ErrTooLarge = errors.New("tree larger than the cap")
+)

@@ -1,0 +1,116 @@
+package trial
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// EventVersion is the value of [Event.V] that this package writes.
+const EventVersion = 1
+
+// Event is one line of a job's events.ndjson: append-only, and the only input
+// of terminal, report and live page.
+type Event struct {
+	V       int             `json:"v"`
+	Seq     uint64          `json:"seq"`               // 1, 2, 3, … without gaps within a job
+	Time    time.Time       `json:"time"`              // UTC
+	Trial   string          `json:"trial,omitempty"`   // trial name; empty for the job's own events
+	Attempt int             `json:"attempt,omitempty"` // 1 for the first run of a trial, +1 for each retry or rerun
+	Kind    Kind            `json:"kind"`
+	Data    json.RawMessage `json:"data,omitempty"`
+}
+
+// Kind names what an event tells. Readers keep kinds they do not know.
+type Kind string
+
+const (
+	JobStarted    Kind = "job.started"    // data: JobInfo
+	JobResumed    Kind = "job.resumed"    // data: JobInfo
+	JobFinished   Kind = "job.finished"   // data: {} ; absent when the job was cut off
+	JobCancelled  Kind = "job.cancelled"  // data: {}
+	TrialPlanned  Kind = "trial.planned"  // data: Planned
+	TrialStarted  Kind = "trial.started"  // data: Planned
+	TrialRetried  Kind = "trial.retried"  // data: Replaced; the attempt's directory is kept
+	TrialFinished Kind = "trial.finished" // data: Finished; holds the digest of result.json
+	TrialDropped  Kind = "trial.dropped"  // data: {"why":…}; a started attempt that left no result
+	PhaseStarted  Kind = "phase.started"  // data: PhaseMark
+	PhaseFinished Kind = "phase.finished" // data: PhaseMark
+	StepMade      Kind = "step"           // data: StepMark
+	CheckMade     Kind = "check"          // data: {"id":…,"status":…}
+	MilestoneMet  Kind = "milestone"      // data: {"id":…}
+	LockedTouched Kind = "locked-file-touched"
+	DeadlineMet   Kind = "deadline" // data: {"phase":…,"limit_sec":…}
+	Peeked        Kind = "peek"
+	Noted         Kind = "note" // data: {"text":…}; said aloud, e.g. a fallback image
+)
+
+// JobInfo is the data of JobStarted and JobResumed.
+type JobInfo struct {
+	ID         string `json:"id"`
+	Name       string `json:"name"`
+	Trials     int    `json:"trials"` // planned in all
+	Concurrent int    `json:"concurrent"`
+	Version    string `json:"version"` // of assay
+}
+
+// Planned is the data of TrialPlanned and TrialStarted.
+type Planned struct {
+	Task   string `json:"task"`
+	Digest string `json:"digest,omitempty"`
+	Agent  string `json:"agent"`
+	Model  string `json:"model,omitempty"`
+	Rep    int    `json:"rep"` // 1..k: which of the k attempts of this task and agent
+}
+
+// Replaced is the data of TrialRetried.
+type Replaced struct {
+	Kept  string `json:"kept"` // the kept attempt's directory, relative to the job
+	Cause Cause  `json:"cause"`
+	Why   string `json:"why"` // "retry" or "rerun"
+}
+
+// Finished is the data of TrialFinished.
+type Finished struct {
+	Digest  string   `json:"digest"` // sha256:… of result.json's bytes
+	Outcome Outcome  `json:"outcome"`
+	Fault   Fault    `json:"fault"`
+	Cause   Cause    `json:"cause"`
+	Reward  *float64 `json:"reward"` // null when there is none, or none named "reward" among several
+	Millis  float64  `json:"ms"`
+}
+
+// PhaseMark is the data of PhaseStarted and PhaseFinished.
+type PhaseMark struct {
+	Phase  Phase   `json:"phase"`
+	Step   string  `json:"step,omitempty"` // of a multi-step task
+	Millis float64 `json:"ms,omitempty"`   // finished only
+	Error  string  `json:"error,omitempty"`
+}
+
+// StepMark is the data of StepMade: one step of the trajectory, in short.
+type StepMark struct {
+	StepID int    `json:"step_id"`
+	Source string `json:"source"`
+	Text   string `json:"text,omitempty"` // cut to 2,000 bytes
+	Tool   string `json:"tool,omitempty"`
+}
+
+// Phase is one stretch of a trial's time. The harness's own overhead is the
+// trial's wall time minus PhaseAgent and PhaseTests.
+type Phase string
+
+const (
+	PhaseImage   Phase = "image"   // resolving or building the image
+	PhaseSetup   Phase = "setup"   // creating the agent's sandbox, putting files in
+	PhaseAgent   Phase = "agent"   // the agent's own time
+	PhaseFreeze  Phase = "freeze"  // killing everything, freezing the end state
+	PhaseCollect Phase = "collect" // logs, artifacts, diff
+	PhaseGrade   Phase = "grade"   // making the fresh copy, putting the key in, reading rewards
+	PhaseTests   Phase = "tests"   // the verifier's own time
+	PhaseRecord  Phase = "record"  // writing trajectory and result
+)
+
+// Phases lists the phases in the order in which a trial passes them.
+func Phases() []Phase {
+	return []Phase{PhaseImage, PhaseSetup, PhaseAgent, PhaseFreeze, PhaseCollect, PhaseGrade, PhaseTests, PhaseRecord}
+}
