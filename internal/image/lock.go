@@ -1,0 +1,56 @@
+package image
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// fileLock is an advisory lock between processes. It ends with the process.
+type fileLock struct{ f *os.File }
+
+type lockMode int
+
+const (
+	_ lockMode = iota
+	shared
+	exclusive
+	exclusiveNow // errLocked instead of waiting
+)
+
+var errLocked = errors.New("locked by another process")
+
+const lockSuffix = ".lock"
+
+// lockFile takes the lock on a file, which it makes if it is missing.
+func lockFile(path string, mode lockMode) (*fileLock, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	how := map[lockMode]int{shared: unix.LOCK_SH, exclusive: unix.LOCK_EX, exclusiveNow: unix.LOCK_EX | unix.LOCK_NB}[mode]
+	for {
+		err = unix.Flock(int(f.Fd()), how)
+		if err != unix.EINTR {
+			break
+		}
+	}
+	if err == nil {
+		return &fileLock{f}, nil
+	}
+	f.Close()
+	if err == unix.EWOULDBLOCK {
+		return nil, errLocked
+	}
+	return nil, fmt.Errorf("lock %s: %w", path, err)
+}
+
+func (l *fileLock) unlock() { l.f.Close() }
+
+// removeAndUnlock is for locks whose file means nothing without its holder.
+func (l *fileLock) removeAndUnlock() {
+	_ = os.Remove(l.f.Name()) // a file left behind is swept by the collector
+	l.f.Close()
+}

@@ -1,0 +1,265 @@
+package image
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"slices"
+	"strings"
+)
+
+// View is what a stack of layers looks like when they lie upon each other,
+// read-only and without a mount. It is made from manifests alone, so devices
+// and owners are there too. It never follows a link unless asked to Resolve
+// one, and then never out of the view's root.
+type View struct {
+	s    *Store
+	root *vnode
+}
+
+type vnode struct {
+	Entry
+	layer    LayerID // that holds the entry
+	children map[string]*vnode
+}
+
+// View merges layers, bottom first. The empty stack is an empty directory.
+func (s *Store) View(stack []LayerID) (*View, error) {
+	v := &View{s: s, root: &vnode{Entry: Entry{Path: ".", Type: TypeDir, Mode: 0o755}}}
+	for _, id := range stack {
+		m, err := s.Manifest(id)
+		if err != nil {
+			return nil, fmt.Errorf("view: %w", err)
+		}
+		v.hide(m)
+		for _, e := range m.Entries {
+			v.lay(e, id)
+		}
+	}
+	return v, nil
+}
+
+// hide takes away what a layer's whiteouts and opaque directories cover.
+func (v *View) hide(m Manifest) {
+	for _, e := range m.Entries {
+		switch {
+		case e.Type == TypeWhiteout:
+			if d := v.node(parent(e.Path)); d != nil {
+				delete(d.children, base(e.Path))
+			}
+		case e.Opaque:
+			if d := v.node(e.Path); d != nil {
+				d.children = nil
+			}
+		}
+	}
+}
+
+// lay puts one entry of a layer over what is there. Parents are there: they
+// come first in every manifest.
+func (v *View) lay(e Entry, id LayerID) {
+	if e.Type == TypeWhiteout {
+		return
+	}
+	e.Opaque = false // it has done its work
+	if e.Path == "." {
+		v.root.Entry, v.root.layer = e, id
+		return
+	}
+	d := v.node(parent(e.Path))
+	b := base(e.Path)
+	if old := d.children[b]; old != nil && old.IsDir() && e.IsDir() {
+		old.Entry, old.layer = e, id
+		return
+	}
+	if d.children == nil {
+		d.children = map[string]*vnode{}
+	}
+	d.children[b] = &vnode{Entry: e, layer: id}
+}
+
+// node finds a name; nil if it is not there or lies below something that is
+// not a directory.
+func (v *View) node(p string) *vnode {
+	n := v.root
+	if p == "." {
+		return n
+	}
+	for s := range strings.SplitSeq(p, "/") {
+		if n = n.children[s]; n == nil {
+			return nil
+		}
+	}
+	return n
+}
+
+// clean makes any spelling of a path relative to the root; ".." stops there.
+func clean(p string) string {
+	return strings.TrimPrefix(path.Clean("/"+p), "/")
+}
+
+func (v *View) find(op, p string) (*vnode, error) {
+	c := clean(p)
+	if c == "" {
+		c = "."
+	}
+	if n := v.node(c); n != nil {
+		return n, nil
+	}
+	return nil, &fs.PathError{Op: op, Path: p, Err: fs.ErrNotExist}
+}
+
+// Lstat returns the entry of a path, absolute or relative to the root. No part
+// of the path is followed as a link.
+func (v *View) Lstat(p string) (Entry, error) {
+	n, err := v.find("lstat", p)
+	if err != nil {
+		return Entry{}, err
+	}
+	return n.Entry, nil
+}
+
+const maxLinks = 40 // as Linux
+
+var errLoop = errors.New("too many levels of symbolic links")
+
+// Resolve follows every link in p inside the root and returns the path,
+// relative to the root, of what it leads to. A part that is missing is
+// fs.ErrNotExist.
+func (v *View) Resolve(p string) (string, error) {
+	rest := strings.Split(clean(p), "/")
+	var at []*vnode // below the root
+	for links := 0; len(rest) > 0; {
+		s := rest[0]
+		rest = rest[1:]
+		switch s {
+		case "", ".":
+			continue
+		case "..":
+			at = at[:max(0, len(at)-1)]
+			continue
+		}
+		n := v.root
+		if len(at) > 0 {
+			n = at[len(at)-1]
+		}
+		if !n.IsDir() {
+			return "", &fs.PathError{Op: "resolve", Path: p, Err: fs.ErrNotExist}
+		}
+		c := n.children[s]
+		if c == nil {
+			return "", &fs.PathError{Op: "resolve", Path: p, Err: fs.ErrNotExist}
+		}
+		if c.Type != TypeSymlink {
+			at = append(at, c)
+			continue
+		}
+		if links++; links > maxLinks {
+			return "", &fs.PathError{Op: "resolve", Path: p, Err: errLoop}
+		}
+		if strings.HasPrefix(c.Link, "/") {
+			at = nil
+		}
+		rest = append(strings.Split(c.Link, "/"), rest...)
+	}
+	if len(at) == 0 {
+		return ".", nil
+	}
+	return at[len(at)-1].Path, nil
+}
+
+// ReadFile returns the content of a regular file. One of more than max bytes
+// is ErrCap.
+func (v *View) ReadFile(p string, max int64) ([]byte, error) {
+	n, err := v.find("read", p)
+	if err != nil {
+		return nil, err
+	}
+	if n.Type != TypeFile {
+		return nil, fmt.Errorf("read %q: it is a %s, not a file", p, n.Type)
+	}
+	if n.Size > max {
+		return nil, fmt.Errorf("read %q of %d bytes: %w (%d)", p, n.Size, ErrCap, max)
+	}
+	f, err := v.s.openFile(n.layer, n.Path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, n.Size))
+	if err == nil && int64(len(b)) != n.Size {
+		err = fmt.Errorf("read %q: %d of %d bytes: %w", p, len(b), n.Size, io.ErrUnexpectedEOF)
+	}
+	return b, err
+}
+
+// Open opens the content of a regular file.
+func (v *View) Open(p string) (io.ReadCloser, error) {
+	n, err := v.find("open", p)
+	if err != nil {
+		return nil, err
+	}
+	if n.Type != TypeFile {
+		return nil, fmt.Errorf("open %q: it is a %s, not a file", p, n.Type)
+	}
+	return v.s.openFile(n.layer, n.Path)
+}
+
+// openFile opens a regular file of a layer.
+func (s *Store) openFile(id LayerID, p string) (*os.File, error) {
+	r, err := os.OpenRoot(string(s.Dir(id)))
+	if err != nil {
+		return nil, fmt.Errorf("layer %s: %w", id.Short(), err)
+	}
+	defer r.Close()
+	f, err := r.Open(p)
+	if err != nil {
+		return nil, fmt.Errorf("layer %s: %w", id.Short(), err)
+	}
+	return f, nil
+}
+
+// ReadDir returns a directory's entries in order of their names.
+func (v *View) ReadDir(p string) ([]Entry, error) {
+	n, err := v.find("readdir", p)
+	if err != nil {
+		return nil, err
+	}
+	if !n.IsDir() {
+		return nil, fmt.Errorf("readdir %q: it is a %s", p, n.Type)
+	}
+	es := make([]Entry, 0, len(n.children))
+	for _, b := range slices.Sorted(maps.Keys(n.children)) {
+		es = append(es, n.children[b].Entry)
+	}
+	return es, nil
+}
+
+// Walk calls f for p and everything below it, parents first, names in order.
+// fs.SkipDir leaves a directory out, fs.SkipAll ends the walk.
+func (v *View) Walk(p string, f func(Entry) error) error {
+	n, err := v.find("walk", p)
+	if err != nil {
+		return err
+	}
+	if err := n.walk(f); err != nil && err != fs.SkipAll && err != fs.SkipDir {
+		return err
+	}
+	return nil
+}
+
+func (n *vnode) walk(f func(Entry) error) error {
+	if err := f(n.Entry); err != nil {
+		return err
+	}
+	for _, b := range slices.Sorted(maps.Keys(n.children)) {
+		if err := n.children[b].walk(f); err != nil && (err != fs.SkipDir || !n.children[b].IsDir()) {
+			return err
+		}
+	}
+	return nil
+}
