@@ -44,6 +44,8 @@ const (
 	CauseUnsolved        Cause = "unsolved"
 	CauseAgentExit       Cause = "agent_exit"       // the agent's program ended non-zero and the task is not solved
 	CauseAgentTimeout    Cause = "agent_timeout"    // the deadline ended the agent and the task is not solved
+	CauseContextLimit    Cause = "context_limit"    // the model's context or output limit ended the agent
+	CauseAgentRefused    Cause = "agent_refused"    // the model declined the task
 	CauseDiskLimit       Cause = "disk_limit"       // the sandbox's disk was full when the agent ended
 	CauseMemoryLimit     Cause = "memory_limit"     // the sandbox was killed for its memory
 	CauseVerifierTimeout Cause = "verifier_timeout" // the verifier did not end in time
@@ -57,10 +59,13 @@ const (
 	CauseImageMissing    Cause = "image_missing"    // the image is not here and cannot be had
 	CauseUnsupported     Cause = "unsupported"      // the task or agent needs what this backend does not do
 	CauseAgentSetup      Cause = "agent_setup"      // the agent's own files could not be put in place
+	CauseModel           Cause = "model_error"      // the model's provider failed
+	CauseModelSetup      Cause = "model_setup"      // wrong key, unknown model or parameter: a retry cannot help
 	CauseSandboxStart    Cause = "sandbox_start"    // no sandbox could be had
 	CauseSandboxLost     Cause = "sandbox_lost"     // the sandbox died under the harness
 	CauseHarness         Cause = "harness"          // an error of assay itself
 	CauseHostDisk        Cause = "host_disk"        // the host's disk is full
+	CauseUngraded        Cause = "ungraded"         // verification was switched off
 	CauseCancelled       Cause = "cancelled"        // interrupted by the user
 )
 
@@ -83,6 +88,8 @@ func Endings() []Ending {
 		{CauseUnsolved, Fail, FaultAgent, false, true, "", "the verifier says not solved"},
 		{CauseAgentExit, Fail, FaultAgent, false, true, "NonZeroAgentExitCodeError", "the agent's program ended with an error and the task is not solved"},
 		{CauseAgentTimeout, Fail, FaultBudget, false, true, "AgentTimeoutError", "time was up before the task was solved"},
+		{CauseContextLimit, Fail, FaultBudget, false, true, "ContextWindowExceededError", "the model's context or output limit ended the agent"},
+		{CauseAgentRefused, Fail, FaultAgent, false, true, "AgentSafetyRefusalError", "the model declined the task"},
 		{CauseDiskLimit, Fail, FaultBudget, false, true, "", "the sandbox's disk was full"},
 		{CauseMemoryLimit, Fail, FaultBudget, false, true, "", "the sandbox was out of memory"},
 		{CauseVerifierTimeout, Inconclusive, FaultAgent, false, true, "VerifierTimeoutError", "the verifier did not end in time"},
@@ -96,10 +103,13 @@ func Endings() []Ending {
 		{CauseImageMissing, Infra, FaultInfra, false, false, "RuntimeError", "the task's image is not on this machine"},
 		{CauseUnsupported, Infra, FaultInfra, false, false, "ValueError", "this backend cannot give what the task or agent needs"},
 		{CauseAgentSetup, Infra, FaultInfra, true, false, "AgentSetupTimeoutError", "the agent's files could not be put in place"},
+		{CauseModel, Infra, FaultInfra, true, false, "ApiError", "the model's provider failed"},
+		{CauseModelSetup, Infra, FaultInfra, false, false, "AgentAuthenticationError", "the model's key, name or parameters were refused"},
 		{CauseSandboxStart, Infra, FaultInfra, true, false, "EnvironmentStartTimeoutError", "no sandbox could be started"},
 		{CauseSandboxLost, Infra, FaultInfra, true, false, "RuntimeError", "the sandbox died under the harness"},
 		{CauseHarness, Infra, FaultInfra, true, false, "RuntimeError", "an error of assay itself"},
 		{CauseHostDisk, Infra, FaultInfra, false, false, "OSError", "the host's disk is full"},
+		{CauseUngraded, Inconclusive, FaultNone, false, false, "", "nobody graded it: verification was switched off"},
 		{CauseCancelled, Infra, FaultCancelled, false, false, "CancelledError", "interrupted"},
 	}
 }

@@ -51,7 +51,7 @@ type ModelInfo struct {
 // AgentResult is what the agent used and said. Unknown numbers are null.
 type AgentResult struct {
 	Usage
-	ModelUsage     map[string]Usage           `json:"model_usage,omitempty"`
+	ModelUsage     map[string]Usage           `json:"model_usage"`
 	RolloutDetails json.RawMessage            `json:"rollout_details"`
 	Metadata       map[string]json.RawMessage `json:"metadata"`
 }
