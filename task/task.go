@@ -8,7 +8,19 @@ type Task struct {
 	Name   string // [task].name, else the directory's name
 	Config Config // task.toml as read; see config.go
 	Steps  []Step // at least one; a single-step task has one with an empty Name
+	Format Format // of the directory that was read; empty means FormatHarbor
+
+	layout []stepLayout // what Load found on disk, one for each of Steps
 }
+
+// Format is the kind of a task directory.
+type Format string
+
+const (
+	FormatHarbor Format = "harbor"
+	// FormatTerminalBench1: a directory with task.yaml, mapped while reading.
+	FormatTerminalBench1 Format = "terminal-bench-1"
+)
 
 // Step is one step of a task.
 type Step struct {
@@ -41,22 +53,30 @@ type Key struct {
 	Step     string
 	Tests    []string // directories copied to /tests, later ones on top: tests/, then steps/<name>/tests/
 	Script   string   // "test.sh", relative to /tests
-	Solution string   // directory of the gold solution; empty when there is none
+	Solution string   // directory of the gold solution, which holds solve.sh; empty when there is none
+
+	// TestFiles and SolutionFiles are written into /tests and /solution after
+	// the directories were copied: relative path to content, all executable.
+	// Only formats whose scripts stand elsewhere have them.
+	TestFiles     map[string][]byte
+	SolutionFiles map[string][]byte
 
 	SolutionEnv map[string]string // [solution].env, unresolved
 	VerifierEnv map[string]string // [verifier].env, task then step, unresolved
 
 	User        string        // [verifier].user
-	Timeout     time.Duration // the verifier's; Harbor's default is 600 s
+	Timeout     time.Duration // the verifier's; Harbor's default is 600 s; 0 means no limit
 	Network     Network
 	Mode        VerifierMode  // what the task asks for; VerifierUnset when it says nothing
 	Environment *Environment  // the separate verifier's own environment, when it has one
+	Image       string        // docker_image of the separate verifier; wins over ImageDir
 	ImageDir    string        // directory with the separate verifier's Dockerfile; empty when there is none
+	Bundled     bool          // the separate verifier's image holds /tests itself; nothing is copied there
 	Collect     []CollectHook // run in the agent's sandbox after the agent
 	Artifacts   []Artifact
 	MinReward   map[string]float64 // a step below this ends the run; key "reward" for a plain number
 	Grade       GradeKind
-	Protected   []string // paths restored before grading, from [metadata.assay] protected
+	Protected   []string // paths restored before grading: the grader's own, and [metadata.assay] protected
 }
 
 // GradeKind says what of the agent's work crosses to the grader.

@@ -1,0 +1,406 @@
+package task
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+)
+
+// Terminal-Bench 1 describes a task in task.yaml, with run-tests.sh,
+// solution.sh (or solution.yaml), Dockerfile and docker-compose.yaml beside it
+// and tests in tests/. Fields and defaults: terminal-bench 0.2.18,
+// handlers/trial_handler.py; the mapping is that of "harbor task migrate".
+const (
+	legacyAgentTimeout = 360.0 // seconds
+	legacyTestTimeout  = 60.0
+	legacyScript       = "run-tests.sh"
+	legacyCompose      = "docker-compose.yaml"
+)
+
+// legacyRunner stands for test.sh: the reward is the script's exit status.
+const legacyRunner = `#!/bin/sh
+export TEST_DIR=/tests
+if command -v bash >/dev/null 2>&1; then bash /tests/run-tests.sh; else sh /tests/run-tests.sh; fi
+code=$?
+mkdir -p /logs/verifier
+if [ "$code" -eq 0 ]; then echo 1; else echo 0; fi >/logs/verifier/reward.txt
+exit "$code"
+`
+
+func (l *loader) loadLegacy() (*Task, error) {
+	d, instruction, err := l.decodeLegacy()
+	if err != nil {
+		return nil, err
+	}
+	if err := d.err(); err != nil {
+		return nil, err
+	}
+	l.c = d.config
+	sl, err := l.legacyLayout()
+	if err != nil {
+		return nil, err
+	}
+	return &Task{
+		Dir: l.t.dir, Name: filepath.Base(l.t.dir), Config: l.c, Format: FormatTerminalBench1,
+		Steps:  []Step{{Instruction: stripCanary(instruction)}},
+		layout: []stepLayout{sl},
+	}, nil
+}
+
+// legacyMetadata are the fields that only describe a task.
+var legacyMetadata = []string{
+	"author_name", "author_email", "difficulty", "category", "tags", "parser_name",
+	"run_tests_in_same_shell", "disable_asciinema", "estimated_duration_sec",
+	"expert_time_estimate_min", "junior_time_estimate_min",
+}
+
+func (l *loader) decodeLegacy() (*decoded, string, error) {
+	text, err := l.t.readText(legacyConfigName, maxConfigFile)
+	if err != nil {
+		return nil, "", err
+	}
+	doc, err := parseYAML(legacyConfigName, text)
+	if err != nil {
+		return nil, "", err
+	}
+	d := &decoded{decoder: decoder{doc: doc}}
+	t := &table{d: &d.decoder, m: doc.root}
+	instruction := legacyInstruction(t)
+	agent, test := legacyAgentTimeout, legacyTestTimeout
+	if f := t.float("max_agent_timeout_sec"); f != nil {
+		agent = *f
+	}
+	if f := t.float("max_test_timeout_sec"); f != nil {
+		test = *f
+	}
+	d.config.Agent.TimeoutSec, d.config.Verifier.TimeoutSec = &agent, &test
+	rest := map[string]any{}
+	for _, name := range legacyMetadata {
+		if v, ok := t.get(name); ok && v != nil {
+			rest[name] = v
+		}
+	}
+	for _, name := range sortedKeys(t.m) {
+		if _, seen := rest[name]; !seen && !slices.Contains(t.known, name) {
+			d.remark("unknown-config-field", key{name}, "remove it", "unknown field, ignored when the task runs")
+		}
+	}
+	d.config.Metadata.Rest = rest
+	l.legacyComposeFile(d)
+	return d, instruction, nil
+}
+
+// legacyInstruction reads the text, also from the older list of descriptions.
+func legacyInstruction(t *table) string {
+	if _, ok := t.m["instruction"]; ok {
+		return t.text("instruction")
+	}
+	text := ""
+	t.list("descriptions", func(k key, v any) {
+		sub, ok := t.d.table(k, v)
+		if !ok {
+			return
+		}
+		s := sub.text("description")
+		if name := sub.text("key"); text == "" || name == "base" {
+			text = s
+		}
+	})
+	if text == "" {
+		t.fault("instruction", "missing")
+	}
+	return text
+}
+
+// legacyComposeFile takes over what one container needs to know. A Compose
+// file that is missing or makes no sense is no fault of the task's.
+func (l *loader) legacyComposeFile(d *decoded) {
+	text, err := l.t.readText(legacyCompose, maxConfigFile)
+	if err != nil {
+		return
+	}
+	doc, err := parseYAML(legacyCompose, text)
+	if err != nil {
+		return
+	}
+	main := mainLegacyService(doc.root)
+	e := &d.config.Environment
+	if s, ok := main["working_dir"].(string); ok && !strings.Contains(s, "${") {
+		e.Workdir = s
+	}
+	if s, ok := main["image"].(string); ok && main["build"] == nil && !strings.Contains(s, "${") {
+		e.DockerImage = s
+	}
+	e.Env = composeEnv(main["environment"])
+	if dir := composeContext(main); filepath.IsLocal(dir) && l.t.isDir(dir) {
+		l.context = dir
+	}
+}
+
+// mainLegacyService is "client", else the first by name.
+func mainLegacyService(compose map[string]any) map[string]any {
+	services, _ := compose["services"].(map[string]any)
+	if main, ok := services["client"].(map[string]any); ok {
+		return main
+	}
+	for _, name := range sortedKeys(services) {
+		if main, ok := services[name].(map[string]any); ok {
+			return main
+		}
+	}
+	return nil
+}
+
+// composeEnv reads both forms of a service's environment, without what the old
+// harness itself set.
+func composeEnv(v any) map[string]string {
+	env := map[string]string{}
+	add := func(k, v string) {
+		if !strings.Contains(v, "${T_BENCH_") {
+			env[k] = v
+		}
+	}
+	switch v := v.(type) {
+	case []any:
+		for _, item := range v {
+			if s, ok := item.(string); ok {
+				if k, val, ok := strings.Cut(s, "="); ok {
+					add(k, val)
+				}
+			}
+		}
+	case map[string]any:
+		for _, k := range sortedKeys(v) {
+			switch val := v[k].(type) {
+			case string:
+				add(k, val)
+			case int64, float64, bool:
+				add(k, fmt.Sprint(val))
+			}
+		}
+	}
+	if len(env) == 0 {
+		return nil
+	}
+	return env
+}
+
+func (l *loader) legacyLayout() (stepLayout, error) {
+	sl := stepLayout{script: "test.sh", context: cmpOr(l.context, "."), testFiles: map[string][]byte{"test.sh": []byte(legacyRunner)}}
+	script, err := l.t.read(legacyScript, maxScriptFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return sl, &LayoutError{Path: legacyScript, Message: "missing", Remedy: "add the verifier's script"}
+	}
+	if err != nil {
+		return sl, err
+	}
+	sl.testFiles[legacyScript] = newlines(script)
+	if l.t.isDir("tests") {
+		var first *LayoutError
+		walk := inputWalk{t: l.t, report: func(e *LayoutError) bool { first = e; return false }}
+		if err := walk.check("tests"); err != nil {
+			return sl, err
+		}
+		if first != nil {
+			return sl, first
+		}
+		sl.tests = []string{"tests"}
+	}
+	solve, err := l.legacySolution()
+	if err != nil {
+		return sl, err
+	}
+	if solve != nil {
+		sl.solutionFiles = map[string][]byte{"solve.sh": solve}
+	}
+	return sl, nil
+}
+
+// legacySolution gives solution.sh, or the commands of solution.yaml as a
+// script when they are plain lines. What is typed key by key is no script; such
+// a task has no gold solution here.
+func (l *loader) legacySolution() ([]byte, error) {
+	data, err := l.t.read("solution.sh", maxScriptFile)
+	if err == nil || !errors.Is(err, fs.ErrNotExist) {
+		return newlines(data), err
+	}
+	text, err := l.t.readText("solution.yaml", maxConfigFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var commands []struct {
+		Command     string `yaml:"command"`
+		AppendEnter *bool  `yaml:"append_enter"`
+	}
+	if err := yamlGuard("solution.yaml", text, func() error { return yaml.Unmarshal([]byte(text), &commands) }); err != nil {
+		return nil, err
+	}
+	var b strings.Builder
+	b.WriteString("#!/bin/bash\n")
+	for _, c := range commands {
+		if c.AppendEnter != nil && !*c.AppendEnter {
+			return nil, nil
+		}
+		b.WriteString(c.Command + "\n")
+	}
+	return []byte(b.String()), nil
+}
+
+// parseYAML reads a mapping. Anchors are refused: expanding them lets a small
+// file fill the memory, and no task needs them.
+func parseYAML(file, text string) (*document, error) {
+	d := &document{file: file, places: map[string]Position{}}
+	err := yamlGuard(file, text, func() error {
+		f, err := parser.ParseBytes([]byte(text), 0)
+		if err != nil {
+			return err
+		}
+		if len(f.Docs) == 0 || f.Docs[0].Body == nil {
+			return &SyntaxError{File: file, Message: "is empty"}
+		}
+		v := yamlTree{d: d}
+		root, err := v.value(nil, f.Docs[0].Body, 0)
+		if err != nil {
+			return err
+		}
+		m, ok := root.(map[string]any)
+		if !ok {
+			return &SyntaxError{File: file, Position: Position{1, 1}, Message: "must be a mapping"}
+		}
+		d.root = m
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// yamlGuard runs a parser on hostile text: nesting is bounded first, and a
+// panic of the library becomes an error of the file.
+func yamlGuard(file, text string, parse func() error) (err error) {
+	for i, line := range strings.Split(text, "\n") {
+		indicators := len(line) - len(strings.TrimLeft(line, "-?: \t"))
+		if strings.Count(line[:indicators], "-")+strings.Count(line[:indicators], "?") > maxNesting ||
+			strings.Count(line, "[")+strings.Count(line, "{") > 10*maxNesting {
+			return &SyntaxError{File: file, Position: Position{i + 1, 1}, Message: "lists or mappings nested too deep"}
+		}
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			err = &SyntaxError{File: file, Message: fmt.Sprintf("is no YAML that can be read: %v", p)}
+		}
+	}()
+	err = parse()
+	var own *SyntaxError
+	var theirs yaml.Error
+	switch {
+	case err == nil || errors.As(err, &own):
+		return err
+	case errors.As(err, &theirs):
+		s := &SyntaxError{File: file, Message: theirs.GetMessage()}
+		if tk := theirs.GetToken(); tk != nil && tk.Position != nil {
+			s.Position = Position{tk.Position.Line, tk.Position.Column}
+			s.Excerpt = strings.TrimRight(theirs.FormatError(false, true), "\n")
+		}
+		return s
+	}
+	return &SyntaxError{File: file, Message: err.Error()}
+}
+
+// yamlTree turns syntax into plain values and notes where keys stand.
+type yamlTree struct{ d *document }
+
+func (y yamlTree) value(k key, n ast.Node, depth int) (any, error) {
+	if depth > maxNesting {
+		return nil, y.refuse(n, "mappings nested too deep")
+	}
+	switch n := n.(type) {
+	case *ast.MappingNode:
+		m := make(map[string]any, len(n.Values))
+		for _, kv := range n.Values {
+			if err := y.pair(k, m, kv, depth); err != nil {
+				return nil, err
+			}
+		}
+		return m, nil
+	case *ast.MappingValueNode:
+		m := map[string]any{}
+		return m, y.pair(k, m, n, depth)
+	case *ast.SequenceNode:
+		list := make([]any, 0, len(n.Values))
+		for i, item := range n.Values {
+			y.note(k.at(i), item)
+			v, err := y.value(k.at(i), item, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, v)
+		}
+		return list, nil
+	case *ast.AnchorNode, *ast.AliasNode:
+		return nil, y.refuse(n, "anchors and aliases are not read; write the value out")
+	case *ast.TagNode:
+		return y.value(k, n.Value, depth+1)
+	case nil, *ast.NullNode:
+		return nil, nil
+	}
+	var v any
+	if err := yaml.NodeToValue(n, &v); err != nil {
+		return nil, err
+	}
+	if u, ok := v.(uint64); ok {
+		return int64(u), nil
+	}
+	return v, nil
+}
+
+func (y yamlTree) pair(k key, m map[string]any, kv *ast.MappingValueNode, depth int) error {
+	name := kv.Key.String()
+	if s, ok := kv.Key.(*ast.StringNode); ok {
+		name = s.Value
+	}
+	at := k.with(name)
+	y.note(at, kv.Key)
+	v, err := y.value(at, kv.Value, depth+1)
+	m[name] = v
+	return err
+}
+
+func (y yamlTree) note(k key, n ast.Node) {
+	if tk := n.GetToken(); tk != nil && tk.Position != nil {
+		y.d.places[k.id()] = Position{tk.Position.Line, tk.Position.Column}
+	}
+}
+
+func (y yamlTree) refuse(n ast.Node, message string) error {
+	e := &SyntaxError{File: y.d.file, Message: message}
+	if tk := n.GetToken(); tk != nil && tk.Position != nil {
+		e.Position = Position{tk.Position.Line, tk.Position.Column}
+	}
+	return e
+}
+
+// composeContext is a service's build directory, relative to its file.
+func composeContext(service map[string]any) string {
+	switch b := service["build"].(type) {
+	case string:
+		return path.Clean(b)
+	case map[string]any:
+		if s, ok := b["context"].(string); ok {
+			return path.Clean(s)
+		}
+	}
+	return "."
+}
