@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -37,6 +39,8 @@ func xattrWhiteout(dir *os.Root, name string) error {
 	return setOverlay(f, "whiteout", "")
 }
 
+const canFIFO = true
+
 func mkfifo(dir *os.Root, name string) error {
 	d, err := dir.Open(".")
 	if err != nil {
@@ -66,3 +70,37 @@ func setXattr(f *os.File, name, value string) error {
 }
 
 func syncTree(dir *os.File) error { return unix.Syncfs(int(dir.Fd())) }
+
+func nodeOf(fi fs.FileInfo) statNode {
+	st := fi.Sys().(*syscall.Stat_t)
+	return statNode{inode{st.Dev, st.Ino}, uint64(st.Nlink), int(st.Uid), int(st.Gid), unix.Major(st.Rdev), unix.Minor(st.Rdev)}
+}
+
+// xattrs reads the attributes that are content: not those that file systems
+// and security modules of this machine add.
+func xattrs(f *os.File) (map[string]string, error) {
+	buf := make([]byte, 64<<10)
+	n, err := unix.Flistxattr(int(f.Fd()), buf)
+	if errors.Is(err, unix.EOPNOTSUPP) || n == 0 && err == nil {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("attributes of %s: %w", f.Name(), err)
+	}
+	all := map[string]string{}
+	for k := range strings.SplitSeq(strings.TrimSuffix(string(buf[:n]), "\x00"), "\x00") {
+		if reservedXattr(k) || !strings.HasPrefix(k, "user.") && k != "security.capability" {
+			continue
+		}
+		val := make([]byte, 64<<10)
+		n, err := unix.Fgetxattr(int(f.Fd()), k, val)
+		if errors.Is(err, unix.ENODATA) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("attribute %q of %s: %w", k, f.Name(), err)
+		}
+		all[k] = string(val[:n])
+	}
+	return all, nil
+}

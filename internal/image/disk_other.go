@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -21,6 +22,8 @@ func whiteout(dir *os.Root, name string) (asXattr bool, err error) {
 	return false, f.Close()
 }
 
+const canFIFO = false // os.Root cannot make one
+
 func mkfifo(*os.Root, string) error { return nil }
 
 func setOverlay(*os.File, string, string) error { return nil }
@@ -35,3 +38,11 @@ func syncTree(dir *os.File) error {
 	unix.Sync()
 	return err
 }
+
+func nodeOf(fi fs.FileInfo) statNode {
+	st := fi.Sys().(*syscall.Stat_t)
+	return statNode{inode{uint64(st.Dev), st.Ino}, uint64(st.Nlink), int(st.Uid), int(st.Gid),
+		unix.Major(uint64(st.Rdev)), unix.Minor(uint64(st.Rdev))}
+}
+
+func xattrs(*os.File) (map[string]string, error) { return nil, nil }

@@ -167,9 +167,12 @@ func (w *LayerWriter) create(at *os.Root, n *node, r io.Reader) (err error) {
 		asXattr, err = whiteout(at, b)
 		w.nodes[parent(n.Path)].xmarks = w.nodes[parent(n.Path)].xmarks || asXattr
 	case TypeFIFO:
-		n.file = &file{onDisk: true}
+		n.file = &file{onDisk: canFIFO}
+		if !canFIFO {
+			return nil
+		}
 		if err = mkfifo(at, b); err == nil {
-			err = at.Chmod(b, fs.FileMode(n.Mode&0o777|0o400))
+			err = at.Chmod(b, diskMode(n.Entry))
 		}
 	default:
 		n.file = &file{}

@@ -116,27 +116,27 @@ func appendName(b []byte, s string) []byte {
 	return append(b, '"')
 }
 
-// name is a string of bytes in a manifest.
-type name string
+// rawName is a string of bytes in a manifest.
+type rawName string
 
-func (n *name) UnmarshalJSON(b []byte) error {
+func (n *rawName) UnmarshalJSON(b []byte) error {
 	if len(b) > 0 && b[0] == '"' {
 		return json.Unmarshal(b, (*string)(n))
 	}
 	var v struct{ Base64 []byte }
 	err := json.Unmarshal(b, &v)
-	*n = name(v.Base64)
+	*n = rawName(v.Base64)
 	return err
 }
 
 type wireEntry struct {
-	Path         name
+	Path         rawName
 	Type         Type
 	Mode         string
 	UID, GID     int
 	Xattrs       map[string][]byte
-	Link         name
-	Hardlink     name
+	Link         rawName
+	Hardlink     rawName
 	Major, Minor uint32
 	Opaque       bool
 	Size         int64

@@ -1,0 +1,221 @@
+package image
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+)
+
+// refName is where OCI layouts keep an image's name.
+const refName = "org.opencontainers.image.ref.name"
+
+// containerdName is where Docker and containerd keep it, since theirs are
+// longer than a tag.
+const containerdName = "io.containerd.image.name"
+
+func (s *Store) fromDockerSave(ctx context.Context, path, want string) (Image, error) {
+	open := func() (io.ReadCloser, error) { return os.Open(path) }
+	m, err := tarball.LoadManifest(open)
+	if err != nil {
+		return Image{}, fmt.Errorf("manifest.json: %w", err)
+	}
+	var tags []string
+	for _, d := range m {
+		tags = append(tags, d.RepoTags...)
+	}
+	pick, called, err := choose(tags, len(m), want)
+	if err != nil {
+		return Image{}, err
+	}
+	var tag *name.Tag
+	if pick != "" {
+		t, err := name.NewTag(pick)
+		if err != nil {
+			return Image{}, err
+		}
+		tag = &t
+	}
+	im, err := tarball.Image(open, tag)
+	if err != nil {
+		return Image{}, err
+	}
+	return s.fromOCI(ctx, im, called)
+}
+
+// choose says which of an archive's names to read ("" if there is only one
+// image and it has none) and what the image is called here.
+func choose(names []string, images int, want string) (pick, called string, err error) {
+	if images == 0 {
+		return "", "", errors.New("it holds no image")
+	}
+	for _, n := range names {
+		if want != "" && familiar(n) == familiar(want) {
+			return n, want, nil
+		}
+	}
+	if images > 1 {
+		return "", "", fmt.Errorf("it holds %d images; name one of them: %s", images, strings.Join(names, ", "))
+	}
+	if len(names) > 0 {
+		pick = names[0]
+	}
+	if want == "" {
+		want = pick
+	}
+	return pick, want, nil
+}
+
+func (s *Store) fromLayout(ctx context.Context, dir, want string) (Image, error) {
+	p, err := layout.FromPath(dir)
+	if err != nil {
+		return Image{}, err
+	}
+	index, err := p.ImageIndex()
+	if err != nil {
+		return Image{}, err
+	}
+	m, err := index.IndexManifest()
+	if err != nil {
+		return Image{}, fmt.Errorf("index.json: %w", err)
+	}
+	var names []string
+	byName := map[string]v1.Descriptor{}
+	var all []v1.Descriptor
+	for _, d := range m.Manifests {
+		if !d.MediaType.IsImage() && !d.MediaType.IsIndex() || !runsHere(d.Platform) {
+			continue
+		}
+		all = append(all, d)
+		n := d.Annotations[containerdName]
+		if n == "" {
+			n = d.Annotations[refName]
+		}
+		if n != "" {
+			names = append(names, n)
+			byName[n] = d
+		}
+	}
+	pick, called, err := choose(names, len(all), want)
+	if err != nil {
+		return Image{}, err
+	}
+	d := all[0]
+	if pick != "" {
+		d = byName[pick]
+	}
+	im, err := imageOf(index, d, 0)
+	if err != nil {
+		return Image{}, err
+	}
+	return s.fromOCI(ctx, im, called)
+}
+
+const maxNesting = 4 // indexes within indexes
+
+// imageOf goes down from an index to the one image for this machine.
+func imageOf(index v1.ImageIndex, d v1.Descriptor, depth int) (v1.Image, error) {
+	if d.MediaType.IsImage() {
+		return index.Image(d.Digest)
+	}
+	if depth == maxNesting {
+		return nil, fmt.Errorf("indexes nested more than %d deep", maxNesting)
+	}
+	inner, err := index.ImageIndex(d.Digest)
+	if err != nil {
+		return nil, err
+	}
+	m, err := inner.IndexManifest()
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range m.Manifests {
+		if (c.MediaType.IsImage() || c.MediaType.IsIndex()) && runsHere(c.Platform) {
+			return imageOf(inner, c, depth+1)
+		}
+	}
+	return nil, fmt.Errorf("no image for linux/%s", runtime.GOARCH)
+}
+
+func runsHere(p *v1.Platform) bool {
+	return p == nil || p.OS == "" && p.Architecture == "" || p.OS == "linux" && p.Architecture == runtime.GOARCH
+}
+
+// fromOCI imports the layers. What is checked is that each layer unpacks to
+// the digest that the configuration names.
+func (s *Store) fromOCI(ctx context.Context, im v1.Image, called string) (Image, error) {
+	c, err := im.ConfigFile()
+	if err != nil {
+		return Image{}, fmt.Errorf("image configuration: %w", err)
+	}
+	if c.OS != "" && c.OS != "linux" {
+		return Image{}, fmt.Errorf("the image is for %s; only linux images run", c.OS)
+	}
+	layers, err := im.Layers()
+	if err != nil {
+		return Image{}, err
+	}
+	if len(layers) != len(c.RootFS.DiffIDs) {
+		return Image{}, fmt.Errorf("%d layers, but the configuration names %d", len(layers), len(c.RootFS.DiffIDs))
+	}
+	var stack []LayerID
+	for i, l := range layers {
+		id, err := s.fromOCILayer(ctx, l, c.RootFS.DiffIDs[i], stack)
+		if err != nil {
+			return Image{}, fmt.Errorf("layer %d of %d: %w", i+1, len(layers), err)
+		}
+		stack = append(stack, id)
+	}
+	cf := Config{Env: c.Config.Env, User: c.Config.User, Entrypoint: c.Config.Entrypoint, Cmd: c.Config.Cmd,
+		Labels: maps.Clone(c.Config.Labels)}
+	if d := c.Config.WorkingDir; d != "" {
+		cf.Workdir = Path("/" + clean(d))
+	}
+	return New(called, stack, nil, cf), nil
+}
+
+func (s *Store) fromOCILayer(ctx context.Context, l v1.Layer, want v1.Hash, below []LayerID) (LayerID, error) {
+	mt, err := l.MediaType()
+	if err != nil {
+		return "", err
+	}
+	if !slices.Contains([]types.MediaType{types.DockerLayer, types.DockerUncompressedLayer, types.OCILayer,
+		types.OCIUncompressedLayer, types.OCILayerZStd}, mt) {
+		return "", fmt.Errorf("media type %q is not a layer of files", mt)
+	}
+	// The same blob on the same stack gives the same layer.
+	key := "oci-layer 1 " + want.String()
+	for _, b := range below {
+		key += " " + string(b)
+	}
+	if id, ok := s.Cached(key); ok {
+		return id, nil
+	}
+	r, err := l.Uncompressed()
+	if err != nil {
+		return "", err
+	}
+	defer r.Close()
+	h := sha256.New()
+	id, err := s.FromTar(ctx, io.TeeReader(r, h), TarOptions{Below: below})
+	if err != nil {
+		return "", err
+	}
+	if got := hex.EncodeToString(h.Sum(nil)); want.Algorithm != "sha256" || got != want.Hex {
+		return "", fmt.Errorf("content has digest sha256:%s, the configuration says %s", got, want)
+	}
+	return id, s.Cache(key, id)
+}
