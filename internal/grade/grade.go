@@ -1,0 +1,266 @@
+package grade
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"slices"
+	"syscall"
+	"time"
+
+	"assay/internal/image"
+	"assay/internal/sandbox"
+	"assay/task"
+	"assay/trial"
+)
+
+// Where Harbor's verifiers look, relative to the root of the sandbox.
+const (
+	testsDir     = "tests"
+	logsDir      = "logs"
+	verifierDir  = "logs/verifier"
+	artifactsDir = "logs/artifacts"
+)
+
+// Request is one step's grading. The job has ended and frozen the agent's
+// sandbox before, except in live mode.
+type Request struct {
+	Key     task.Key
+	Mode    task.VerifierMode // decided by the job; unset means sealed
+	Backend sandbox.Backend
+	Store   *image.Store
+	Image   image.Image // the agent's
+	End     EndState
+	Workdir image.Path // where the agent worked and the verifier runs; empty: the image's, else "/"
+	Env     []string   // of the test script, resolved
+	// VerifierImage is the separate verifier's own image, which holds its
+	// tests; nil means the task's image again, with the tests put into it.
+	VerifierImage *image.Image
+	Live          sandbox.Sandbox // the agent's, in live mode only
+	KeepAlive     bool            // live mode: later steps follow, so the agent's processes stay
+
+	Limits  sandbox.Limits
+	UID     sandbox.UIDMode
+	Network sandbox.Network // of the verifier; zero: none
+
+	Out       image.HostPath // the trial's verifier/ directory, made if missing
+	Artifacts image.HostPath // the trial's artifacts/ directory, as Collect filled it
+	OutputCap int64          // bytes of the script's output that are kept; 0: 10 MiB
+	Grace     time.Duration  // between SIGTERM and SIGKILL at the timeout; 0: 2 s
+}
+
+// EndState is what an agent left: a frozen tree, as a layer of the store or as
+// a snapshot that Grade commits. Both empty: it changed nothing.
+type EndState struct {
+	Snapshot sandbox.Snapshot
+	Layer    image.LayerID
+}
+
+// Verdict is what a step's work is worth.
+type Verdict struct {
+	Cause    trial.Cause
+	Detail   string                 // one line for people
+	Rewards  map[string]json.Number // nil: no verifier result
+	Evidence trial.Evidence
+	Mode     task.VerifierMode
+	TestExit *int // of the script; nil when it did not end by itself
+
+	TestsTime time.Duration // the script's own
+	GradeTime time.Duration // everything, the script's included
+	CPU       *time.Duration
+	MaxRSS    *int64   // bytes
+	Notes     []string // said aloud
+}
+
+const (
+	defaultTimeout = 600 * time.Second // Harbor's
+	defaultGrace   = 2 * time.Second
+	defaultOutput  = 10 << 20
+	maxScript      = 16 << 20
+)
+
+// taskError is a fault of the task that shows only when it is graded.
+type taskError struct{ err error }
+
+func (e *taskError) Error() string { return e.err.Error() }
+func (e *taskError) Unwrap() error { return e.err }
+
+// Grade puts a step's work before its verifier. An error is a fault of the
+// harness or the machine, or the end of ctx; everything else, hostile agents
+// and broken tasks included, is a verdict.
+func Grade(ctx context.Context, r Request) (Verdict, error) {
+	start := time.Now()
+	r = r.orDefaults()
+	v, err := grade(ctx, r)
+	v.GradeTime, v.Mode, v.Evidence = time.Since(start), r.Mode, trial.SelfReported
+	var te *taskError
+	switch {
+	case err == nil:
+		return v, nil
+	case ctx.Err() != nil:
+		return v, fmt.Errorf("grade: %w", context.Cause(ctx))
+	case errors.As(err, &te):
+		v.Cause, v.Detail = trial.CauseTaskMalformed, te.Error()
+		return v, nil
+	}
+	return v, fmt.Errorf("grade: %w", err)
+}
+
+func (r Request) orDefaults() Request {
+	if r.Mode == task.VerifierUnset {
+		r.Mode = task.VerifierSealed
+	}
+	if r.Workdir == "" {
+		r.Workdir = r.Image.Config.Workdir
+	}
+	if r.Workdir == "" {
+		r.Workdir = "/"
+	}
+	if r.Key.Timeout <= 0 {
+		r.Key.Timeout = defaultTimeout
+	}
+	if r.Key.Script == "" {
+		r.Key.Script = "test.sh"
+	}
+	if r.OutputCap <= 0 {
+		r.OutputCap = defaultOutput
+	}
+	if r.Grace <= 0 {
+		r.Grace = defaultGrace
+	}
+	if r.Network == "" {
+		r.Network = sandbox.NetNone
+	}
+	return r
+}
+
+func grade(ctx context.Context, r Request) (Verdict, error) {
+	if err := os.MkdirAll(string(r.Out), 0o755); err != nil {
+		return Verdict{}, err
+	}
+	if err := clearRewards(string(r.Out)); err != nil {
+		return Verdict{}, err
+	}
+	if r.Mode == task.VerifierLive {
+		return r.live(ctx)
+	}
+	spec, notes, err := r.spec(ctx)
+	if err != nil {
+		return Verdict{Notes: notes}, err
+	}
+	sb, err := r.Backend.Create(ctx, spec)
+	if err != nil {
+		return Verdict{Notes: notes}, fmt.Errorf("create the verifier's sandbox: %w", err)
+	}
+	defer sb.Close()
+	v, err := r.verify(ctx, sb)
+	v.Notes = append(notes, v.Notes...)
+	return v, err
+}
+
+// spec describes the fresh sandbox that the verifier gets.
+func (r Request) spec(ctx context.Context) (sandbox.Spec, []string, error) {
+	spec := sandbox.Spec{Image: r.Image, Limits: r.Limits, UID: r.UID, Network: r.Network}
+	if r.Mode == task.VerifierSeparate {
+		if r.VerifierImage != nil {
+			spec.Image = *r.VerifierImage
+		}
+		wipe, err := wipeLayer(ctx, r.Store, spec.Image.Layers, append(r.emptied(), verifierDir))
+		spec.Extra = wipe
+		return spec, nil, err
+	}
+	layer := r.End.Layer
+	if layer == "" && r.End.Snapshot != "" {
+		var err error
+		if layer, err = r.Backend.Commit(ctx, r.End.Snapshot); err != nil {
+			return spec, nil, fmt.Errorf("commit the end state: %w", err)
+		}
+	}
+	workdir, err := resolveDir(r.Store, r.Image.Layers, r.Workdir)
+	if err != nil {
+		return spec, nil, err
+	}
+	if r.Key.Grade == task.GradePatch && workdir == "." {
+		return spec, nil, &taskError{errors.New(`grade = "patch" needs a workspace: set [environment].workdir to a directory other than "/"`)}
+	}
+	var notes []string
+	if spec.Extra, notes, err = crossing(ctx, r, layer, workdir); err != nil {
+		return spec, notes, fmt.Errorf("filter the end state: %w", err)
+	}
+	wipe, err := wipeLayer(ctx, r.Store, slices.Concat(r.Image.Layers, spec.Extra), []string{verifierDir})
+	spec.Extra = append(spec.Extra, wipe...)
+	return spec, notes, err
+}
+
+// wipeLayer is a layer in which some directories are empty and open to every
+// user, or none where the stack has nothing in them anyway: a reward that an
+// image brings along is none.
+func wipeLayer(ctx context.Context, store *image.Store, stack []image.LayerID, dirs []string) ([]image.LayerID, error) {
+	dirty := map[string]bool{}
+	for _, id := range stack {
+		m, err := store.Manifest(id)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range m.Entries {
+			for _, d := range dirs {
+				if within(e.Path, d) && (e.Path != d || !e.IsDir()) && d != "." {
+					dirty[d] = true
+				}
+			}
+		}
+	}
+	if len(dirty) == 0 {
+		return nil, nil
+	}
+	w, err := store.NewLayer(ctx, stack...)
+	if err != nil {
+		return nil, err
+	}
+	defer w.Abort()
+	for _, d := range sortedKeys(dirty) {
+		if err := w.Add(image.Entry{Path: d, Type: image.TypeDir, Mode: 0o777, Opaque: true}, nil); err != nil {
+			return nil, err
+		}
+	}
+	id, err := w.Commit()
+	return []image.LayerID{id}, err
+}
+
+// resolveDir follows the links that an image has in a directory's path, as the
+// kernel did when the agent was started there.
+func resolveDir(store *image.Store, stack []image.LayerID, dir image.Path) (string, error) {
+	want := relative(dir)
+	linked := false
+	for _, id := range stack {
+		m, err := store.Manifest(id)
+		if err != nil {
+			return "", err
+		}
+		for _, e := range m.Entries {
+			if e.Type == image.TypeSymlink && within(want, e.Path) {
+				linked = true
+			}
+		}
+	}
+	if !linked {
+		return want, nil
+	}
+	v, err := store.View(stack)
+	if err != nil {
+		return "", err
+	}
+	p, err := v.Resolve(path.Join("/", want))
+	if isMissing(err) {
+		return want, nil
+	}
+	return p, err
+}
+
+// full reports whether err says that a sandbox's disk is full.
+func full(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}
