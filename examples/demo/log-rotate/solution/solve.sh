@@ -1,0 +1,3 @@
+#!/bin/sh
+set -eu
+cp "${0%/*}/rotate.sh" /app/rotate.sh
