@@ -1,0 +1,170 @@
+package web
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"strings"
+)
+
+const (
+	maxDiff = 256 << 10 // bytes of a diff on a page
+	maxTest = 128 << 10 // bytes of a verifier's output on a page
+	maxLog  = 32 << 10  // bytes of any other file on a page
+	maxLogs = 16        // other files shown; the rest is named
+)
+
+// Detail is everything a trial's own page shows beyond its row.
+type Detail struct {
+	*Trial
+	Parts   []Part // one for each step of a multi-step task, else one
+	Files   []File
+	More    bool   // Files is not complete
+	Problem string // the directory could not be read
+}
+
+// Part is what one step of the task left behind.
+type Part struct {
+	Name     string // empty in a single-step task
+	Steps    Steps
+	DiffName string
+	Diff     []FileDiff
+	DiffText Text // what Diff was parsed from
+	Test     Text // the verifier's output
+	Details  Text // reward-details.json
+	Logs     []Log
+	Unshown  int // logs that exist and are not shown
+}
+
+// Log is one text file.
+type Log struct {
+	Path string
+	Text Text
+}
+
+// readDetail reads a trial's directory, showing at most room bytes of text.
+func readDetail(t *Trial, room int) Detail {
+	d := Detail{Trial: t}
+	root, err := os.OpenRoot(t.Dir)
+	if err != nil {
+		if t.Ended() {
+			d.Problem = "the trial's directory cannot be read: " + line(err.Error(), 300)
+		}
+		return d
+	}
+	defer root.Close()
+	d.Files, d.More = listFiles(root)
+	names := []string{""}
+	for _, s := range t.Steps {
+		names = append(names, s.Name)
+	}
+	if len(names) > 1 {
+		names = names[1:]
+	}
+	for _, n := range names {
+		d.Parts = append(d.Parts, readPart(root, d.Files, n, room/len(names)))
+	}
+	return d
+}
+
+// readPart gives half of the room to the trajectory and the rest to output.
+func readPart(root *os.Root, files []File, step string, room int) Part {
+	p := Part{Name: step}
+	base := ""
+	if step != "" {
+		base = "steps/" + step + "/"
+	}
+	p.Steps = readTrajectory(root, base+"agent/trajectory.json", room/2)
+	b := budget{left: room / 2}
+	get := func(name string, limit int) Text {
+		t, err := readText(root, name, min(limit, b.left))
+		if err != nil {
+			msg := "(cannot be shown: " + line(err.Error(), 200) + ")"
+			return Text{Head: msg, Size: int64(len(msg)), Lines: 1}
+		}
+		b.left = max(0, b.left-len(t.Head)-len(t.Tail))
+		return t
+	}
+	p.Test = get(base+"verifier/test-stdout.txt", maxTest)
+	if p.DiffName = findDiff(files, base); p.DiffName != "" {
+		p.DiffText = get(p.DiffName, maxDiff)
+		p.Diff = parseDiff(p.DiffText.All())
+	}
+	p.Details = get(base+"verifier/reward-details.json", maxLog)
+	p.Details = indented(p.Details)
+	for _, f := range files {
+		if !isLog(f, base, p.DiffName) {
+			continue
+		}
+		if len(p.Logs) == maxLogs || b.left < 256 {
+			p.Unshown++
+			continue
+		}
+		p.Logs = append(p.Logs, Log{Path: f.Path, Text: get(f.Path, maxLog)})
+	}
+	return p
+}
+
+func readTrajectory(root *os.Root, name string, room int) Steps {
+	f, info, err := openFile(root, name)
+	if os.IsNotExist(err) {
+		return Steps{}
+	}
+	if err != nil {
+		return Steps{Problem: line(err.Error(), 300)}
+	}
+	defer f.Close()
+	s := readSteps(io.LimitReader(f, maxTrajBytes), room)
+	if info.Size() > maxTrajBytes {
+		s.Problem = fmt.Sprintf("the file has %s; only its first %s are shown", Bytes(info.Size()), Bytes(maxTrajBytes))
+	}
+	return s
+}
+
+// findDiff is the agent's work as a diff: the first *.diff or *.patch in the
+// step's own folder, agent/ or artifacts/.
+func findDiff(files []File, base string) string {
+	for _, dir := range []string{"", "agent/", "artifacts/"} {
+		for _, f := range files {
+			in, name := path.Split(f.Path)
+			if in == base+dir && (strings.HasSuffix(name, ".diff") || strings.HasSuffix(name, ".patch")) {
+				return f.Path
+			}
+		}
+	}
+	return ""
+}
+
+// isLog picks the text files worth reading: what lies directly in the step's
+// folder, in agent/ and in verifier/, and is not shown elsewhere.
+func isLog(f File, base, diff string) bool {
+	in, name := path.Split(f.Path)
+	if in != base && in != base+"agent/" && in != base+"verifier/" || f.Path == diff || f.Size == 0 {
+		return false
+	}
+	switch name {
+	case "config.json", "lock.json", "result.json", "trajectory.json", "test-stdout.txt", "reward-details.json",
+		"reward.txt", "reward.json", "stream.json":
+		return false
+	}
+	switch path.Ext(name) {
+	case ".txt", ".log", ".json", ".ndjson", ".jsonl", ".xml", ".md", ".out", ".err", "":
+		return true
+	}
+	return false
+}
+
+// indented makes JSON readable; anything else stays as it is.
+func indented(t Text) Text {
+	if t.Left > 0 || t.Empty() {
+		return t
+	}
+	var b bytes.Buffer
+	if json.Indent(&b, []byte(t.Head), "", "  ") != nil || b.Len() > maxLog {
+		return t
+	}
+	return newText(b.String(), "", 0, t.Size)
+}

@@ -1,0 +1,180 @@
+package web
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"assay/trial"
+)
+
+const (
+	maxMatrixTasks  = 40 // more tasks than this and the terminal shows no matrix
+	maxMatrixAgents = 6
+)
+
+// Table writes a job's results as plain aligned text: one line an agent, how
+// trials ended where that needs saying, and for small jobs a line a task.
+func Table(w io.Writer, j *Job) error {
+	b := bufio.NewWriter(w)
+	s := Summarize(j.Trials)
+	agentTable(b, s)
+	fmt.Fprintf(b, "\n%s", tallyWords(s.Tally))
+	if s.Tally.Lost() > 0 {
+		fmt.Fprintf(b, " (%d in no rate)", s.Tally.Lost())
+	}
+	fmt.Fprintln(b)
+	causeLines(b, s)
+	if len(s.Tasks) <= maxMatrixTasks && len(s.Agents) <= maxMatrixAgents && len(s.Tasks) > 0 {
+		fmt.Fprintln(b)
+		matrixTable(b, s)
+	}
+	for _, g := range j.NoteGroups() {
+		who := line(g.Trial, 60)
+		if g.N > 1 {
+			who = fmt.Sprintf("%d trials", g.N)
+		}
+		fmt.Fprintf(b, "note: %s%s\n", line(g.Text, 200), suffix(who))
+	}
+	for _, r := range j.Replaced {
+		fmt.Fprintf(b, "replaced: attempt %d of %s (%s, %s), kept in %s\n",
+			r.Attempt, line(r.Trial, 60), line(r.Why, 20), line(string(r.Cause), 40), line(r.Kept, 120))
+	}
+	for _, p := range j.Problems {
+		fmt.Fprintf(b, "problem: %s\n", line(p, 300))
+	}
+	return b.Flush()
+}
+
+func suffix(who string) string {
+	if who == "" {
+		return ""
+	}
+	return " (" + who + ")"
+}
+
+func agentTable(b *bufio.Writer, s Summary) {
+	g := grid{right: map[int]bool{1: true, 3: true}}
+	top := []string{"agent", "rate", "95 % interval", "graded/planned"}
+	for i, k := range s.Ks {
+		g.right[4+i] = true
+		top = append(top, "pass@"+strconv.Itoa(k))
+	}
+	at := len(top)
+	g.right[at+1], g.right[at+2] = true, true
+	g.add(append(top, "evidence", "time p50", "overhead p50", "usage")...)
+	for _, a := range s.Agents {
+		row := []string{line(a.Agent, 40), unknown, unknown, fmt.Sprintf("%d/%d", a.Rate.Graded, a.Rate.Planned)}
+		if a.Rate.Known {
+			row[1], row[2] = Percent(a.Rate.Value), interval(a.Rate.Interval)
+		}
+		for _, p := range a.AtK {
+			row = append(row, atKWord(p))
+		}
+		wall, over := unknown, unknown
+		if a.Wall.N > 0 {
+			wall = Millis(a.Wall.P50)
+		}
+		if a.Overhead.N > 0 {
+			over = Millis(a.Overhead.P50)
+		}
+		labels := strings.Join(append(append([]string{}, a.Evidence...), a.Labels...), ", ")
+		if labels == "" {
+			labels = unknown
+		}
+		g.add(append(row, labels, wall, over, a.Usage.String())...)
+	}
+	g.write(b)
+}
+
+func atKWord(p AtK) string {
+	if !p.Known {
+		return unknown
+	}
+	s := Percent(p.Mean.Value)
+	if p.Tasks != p.Tasked {
+		s += fmt.Sprintf(" (%d/%d tasks)", p.Tasks, p.Tasked)
+	}
+	return s
+}
+
+// causeLines names every cause but the two that need no explaining.
+func causeLines(b *bufio.Writer, s Summary) {
+	var g grid
+	for _, c := range s.Causes {
+		if c.Cause == trial.CauseSolved || c.Cause == trial.CauseUnsolved {
+			continue
+		}
+		g.add(fmt.Sprintf("  %d × %s", c.N, line(string(c.Cause), 40)), string(c.Outcome), "fault: "+line(string(c.Fault), 20), c.Means)
+	}
+	g.write(b)
+}
+
+func matrixTable(b *bufio.Writer, s Summary) {
+	var g grid
+	top := []string{"task"}
+	for _, a := range s.Agents {
+		top = append(top, line(a.Agent, 30))
+	}
+	g.add(top...)
+	for _, t := range s.Tasks {
+		row := []string{line(t.Task, 48)}
+		for _, c := range t.Cells {
+			row = append(row, cellWord(c))
+		}
+		g.add(row...)
+	}
+	g.write(b)
+}
+
+// cellWord is an ending for one attempt, "2/3" for several, with what was
+// planned where that differs.
+func cellWord(c Cell) string {
+	switch n := c.Tally.Planned; {
+	case n == 0:
+		return unknown
+	case n == 1:
+		return c.Trials[0].Word()
+	case c.Tally.Graded() != n:
+		return fmt.Sprintf("%d/%d of %d", c.Tally.Pass, c.Tally.Graded(), n)
+	}
+	return fmt.Sprintf("%d/%d", c.Tally.Pass, c.Tally.Graded())
+}
+
+// grid aligns columns; the first row decides how many there are.
+type grid struct {
+	rows  [][]string
+	right map[int]bool // columns that are aligned to the right
+}
+
+func (g *grid) add(cells ...string) { g.rows = append(g.rows, cells) }
+
+func (g *grid) write(b *bufio.Writer) {
+	if len(g.rows) == 0 {
+		return
+	}
+	width := make([]int, len(g.rows[0]))
+	for _, r := range g.rows {
+		for i, c := range r {
+			width[i] = max(width[i], utf8.RuneCountInString(c))
+		}
+	}
+	for _, r := range g.rows {
+		var l strings.Builder
+		for i, c := range r {
+			pad := strings.Repeat(" ", width[i]-utf8.RuneCountInString(c))
+			if i > 0 {
+				l.WriteString("  ")
+			}
+			if g.right[i] {
+				l.WriteString(pad + c)
+			} else {
+				l.WriteString(c + pad)
+			}
+		}
+		b.WriteString(strings.TrimRight(l.String(), " ") + "\n")
+	}
+}
