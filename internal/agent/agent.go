@@ -10,6 +10,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"assay/internal/image"
@@ -31,6 +32,9 @@ type Agent interface {
 	// so that an agent cut off at the deadline still leaves a trajectory.
 	Run(ctx context.Context, s Session) (Report, error)
 }
+
+// ErrDeadline is the cause of a context that ended at an agent's deadline.
+var ErrDeadline = errors.New("the agent's time is up")
 
 // Needs is what an agent must find in its sandbox.
 type Needs struct {

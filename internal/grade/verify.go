@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"assay/internal/image"
 	"assay/internal/sandbox"
 	"assay/task"
 	"assay/trial"
@@ -195,7 +196,7 @@ func (r Request) run(ctx context.Context, sb sandbox.Sandbox) (v Verdict, ended 
 	}
 	defer out.Close()
 	res, err := sandbox.Exec(ctx, sb, sandbox.Command{
-		Args: r.command(), Env: r.Env, Dir: r.Workdir, User: r.Key.User,
+		Args: sandbox.Script("/" + testsDir + "/" + image.Path(r.Key.Script)), Env: r.Env, Dir: r.Workdir, User: r.Key.User,
 	}, sandbox.ExecOptions{
 		Timeout: r.Key.Timeout, Grace: r.Grace, Cap: r.OutputCap, Stdout: out, Stderr: out,
 	})
@@ -219,19 +220,6 @@ func (r Request) run(ctx context.Context, sb sandbox.Sandbox) (v Verdict, ended 
 	}
 	v.TestExit = &res.Exit.Code
 	return v, fmt.Sprintf("the test script ended with %d", res.Exit.Code), out.Close()
-}
-
-// command runs the script directly, so that its shebang counts, with both
-// streams in one, so that their order is kept. A script without a shebang is
-// bash's where there is a bash, as in Harbor.
-func (r Request) command() []string {
-	path := "/" + testsDir + "/" + r.Key.Script
-	if r.VerifierImage == nil || r.Mode != task.VerifierSeparate {
-		if b, err := r.script(); err == nil && !bytes.HasPrefix(b, []byte("#!")) {
-			return []string{"/bin/sh", "-c", `exec 2>&1; command -v bash >/dev/null && exec bash "$0"; exec sh "$0"`, path}
-		}
-	}
-	return []string{"/bin/sh", "-c", `exec "$0" 2>&1`, path}
 }
 
 // notStarted judges a verifier that could not be started: the task's fault in
