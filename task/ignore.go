@@ -92,11 +92,11 @@ func compileIgnore(line string, dialect ignoreDialect) (*ignorePattern, error) {
 		return nil, nil
 	}
 	p := &ignorePattern{exclude: true}
-	all := line == "/" // "everything" in the basic dialect
 	if line[0] == '!' {
 		p.exclude = false
 		line = line[1:]
 	}
+	all := dialect == dialectBasic && line == "/" // "everything"
 	segs := strings.Split(line, "/")
 	dirPattern := segs[len(segs)-1] == "" && !all
 	segs, err := normalizeSegments(segs)
@@ -163,6 +163,7 @@ func segmentsExpr(segs []string, dirPattern bool, dialect ignoreDialect) (string
 		return slash, nil
 	}
 	var b strings.Builder
+	var bad badRange // an open bracket further on takes precedence
 	needSlash := false
 	for i, seg := range segs {
 		last := i == len(segs)-1
@@ -186,7 +187,7 @@ func segmentsExpr(segs []string, dirPattern bool, dialect ignoreDialect) (string
 		}
 		if seg == "*" {
 			b.WriteString("[^/]+")
-		} else if err := globExpr(&b, seg, dialect); err != nil {
+		} else if err := globExpr(&b, seg, dialect); err != nil && !errors.As(err, &bad) {
 			return "", err
 		}
 		if last {
@@ -194,8 +195,17 @@ func segmentsExpr(segs []string, dirPattern bool, dialect ignoreDialect) (string
 		}
 		needSlash = true
 	}
+	if bad != "" {
+		return "", bad
+	}
 	return b.String(), nil
 }
+
+// badRange is a class such as [z-a]. Python finds it last, when the whole
+// expression is compiled.
+type badRange string
+
+func (b badRange) Error() string { return "bad range " + string(b) }
 
 // pythonEnd is "$" of Python's re: before a final line break too.
 const pythonEnd = `(?:\n?\z)`
@@ -213,6 +223,7 @@ func endExpr(seg string, dialect ignoreDialect) string {
 // globExpr translates one segment.
 func globExpr(b *strings.Builder, glob string, dialect ignoreDialect) error {
 	rs := []rune(glob)
+	var bad error
 	for i := 0; i < len(rs); i++ {
 		switch c := rs[i]; c {
 		case '\\':
@@ -231,15 +242,18 @@ func globExpr(b *strings.Builder, glob string, dialect ignoreDialect) error {
 				b.WriteString(`\[`)
 				continue
 			}
-			if err != nil {
+			if errors.Is(err, errRange) {
 				return err
+			}
+			if err != nil {
+				bad = err
 			}
 			i += n
 		default:
 			b.WriteString(regexp.QuoteMeta(string(c)))
 		}
 	}
-	return nil
+	return bad
 }
 
 // classExpr translates a bracket expression, given what follows the opening
@@ -266,6 +280,7 @@ func classExpr(b *strings.Builder, rs []rune) (int, error) {
 		b.WriteByte('^')
 	}
 	set := rs[start:j]
+	var bad error
 	for i := 0; i < len(set); i++ {
 		lo, hi := set[i], set[i]
 		if i+2 < len(set) && set[i+1] == '-' {
@@ -273,12 +288,13 @@ func classExpr(b *strings.Builder, rs []rune) (int, error) {
 			i += 2
 		}
 		if hi < lo {
-			return 0, fmt.Errorf("bad range %c-%c", lo, hi)
+			bad = badRange(fmt.Sprintf("%c-%c", lo, hi))
+			break
 		}
 		fmt.Fprintf(b, `\x{%x}-\x{%x}`, lo, hi)
 	}
 	b.WriteByte(']')
-	return j + 1, nil
+	return j + 1, bad
 }
 
 // splitLines is Python's str.splitlines.

@@ -1,0 +1,3 @@
+#!/bin/sh
+(sleep 1; echo 42 >answer.txt) &
+sleep 60

@@ -1,0 +1,2 @@
+#!/bin/sh
+printf '%s%s\n' "$PLAIN $DEFAULTED $PARTIAL" "$SUFFIX" >answer.txt

@@ -1,0 +1,2 @@
+#!/bin/sh
+if grep -qx one log.txt; then echo 0.5; else echo 0; fi >/logs/verifier/reward.txt

@@ -1,0 +1,2 @@
+#!/bin/sh
+if grep -qx two log.txt; then echo 1; else echo 0; fi >/logs/verifier/reward.txt

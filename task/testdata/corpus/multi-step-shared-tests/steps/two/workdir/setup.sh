@@ -1,0 +1,2 @@
+#!/bin/sh
+cp seed.txt seeded.txt

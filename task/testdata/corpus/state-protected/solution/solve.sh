@@ -1,0 +1,3 @@
+#!/bin/sh
+mkdir -p /opt
+echo forged >/opt/answer-key

@@ -1,0 +1,2 @@
+#!/bin/bash
+[ "$(cat answer.txt)" = 42 ]

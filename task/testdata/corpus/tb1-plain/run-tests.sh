@@ -1,0 +1,3 @@
+#!/bin/bash
+. "$TEST_DIR/check.sh"
+check

@@ -1,0 +1,3 @@
+#!/bin/sh
+if [ -e /tests ]; then : >saw-tests; fi
+: >looked
