@@ -52,8 +52,7 @@ func (f Filter) Apply(trials []*Trial) []*Trial {
 	words := strings.Fields(strings.ToLower(f.Text))
 	var out []*Trial
 	for _, t := range trials {
-		if f.Agent != "" && t.Agent != f.Agent || f.Task != "" && t.Task != f.Task ||
-			f.Outcome != "" && t.Word() != f.Outcome || f.Cause != "" && string(t.Cause) != f.Cause {
+		if !is(f.Agent, t.Agent) || !is(f.Task, t.Task) || !is(f.Outcome, t.Word()) || !is(f.Cause, string(t.Cause)) {
 			continue
 		}
 		text := ""
@@ -66,6 +65,12 @@ func (f Filter) Apply(trials []*Trial) []*Trial {
 	}
 	return out
 }
+
+// maxName is how much of a name a list shows, in bytes; a filter compares what
+// is shown.
+const maxName = 80
+
+func is(want, name string) bool { return want == "" || want == line(name, maxName) }
 
 // choices are the values that a job's trials have, for the filter's lists.
 type choices struct{ Agents, Tasks, Outcomes, Causes []string }
@@ -83,7 +88,7 @@ func choicesOf(trials []*Trial) choices {
 	} {
 		seen := map[string]bool{"": true}
 		for _, t := range trials {
-			if v := p.get(t); !seen[v] {
+			if v := line(p.get(t), maxName); !seen[v] {
 				seen[v] = true
 				*p.into = append(*p.into, v)
 			}

@@ -194,7 +194,7 @@ func (l links) Cell(task, agent string) string {
 	if l.live == "" {
 		return ""
 	}
-	return l.live + "?" + Filter{Task: task, Agent: agent}.Query() + "#trials"
+	return l.live + "?" + Filter{Task: line(task, maxName), Agent: line(agent, maxName)}.Query() + "#trials"
 }
 
 // slug is a name fit for a file name and an anchor. Names with anything but

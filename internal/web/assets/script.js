@@ -14,8 +14,7 @@
   function filterHere() {
     const rows = document.querySelectorAll("#list tbody tr");
     const words = field("q").toLowerCase().split(/\s+/).filter(Boolean);
-    const wanted = Object.entries(columns).filter(([k]) => field(k))
-      .map(([k, i]) => [form.elements.namedItem(k).selectedOptions[0].text, i]);
+    const wanted = Object.entries(columns).map(([k, i]) => [field(k), i]).filter(([v]) => v);
     let shown = 0;
     for (const row of rows) {
       const text = words.length ? row.textContent.toLowerCase() : "";
