@@ -32,7 +32,7 @@ const (
 	TrialStarted  Kind = "trial.started"  // data: Planned
 	TrialRetried  Kind = "trial.retried"  // data: Replaced; the attempt's directory is kept
 	TrialFinished Kind = "trial.finished" // data: Finished; holds the digest of result.json
-	TrialDropped  Kind = "trial.dropped"  // data: {"why":…}; a started attempt that left no result
+	TrialDropped  Kind = "trial.dropped"  // data: Dropped; a started attempt that left no result
 	PhaseStarted  Kind = "phase.started"  // data: PhaseMark
 	PhaseFinished Kind = "phase.finished" // data: PhaseMark
 	StepMade      Kind = "step"           // data: StepMark
@@ -67,6 +67,12 @@ type Replaced struct {
 	Kept  string `json:"kept"` // the kept attempt's directory, relative to the job
 	Cause Cause  `json:"cause"`
 	Why   string `json:"why"` // "retry" or "rerun"
+}
+
+// Dropped is the data of TrialDropped.
+type Dropped struct {
+	Why  string `json:"why"`            // one line for people
+	Kept string `json:"kept,omitempty"` // what the attempt left, relative to the job
 }
 
 // Finished is the data of TrialFinished.
