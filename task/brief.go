@@ -15,6 +15,9 @@ import (
 // defaultVerifierTimeout holds where a verifier names none, in steps too.
 const defaultVerifierTimeout = 600 * time.Second
 
+// forever stands for an infinite limit where 0 would mean the default.
+const forever = 100 * 365 * 24 * time.Hour
+
 // stepLayout is what one step has on disk; paths are relative to the task.
 type stepLayout struct {
 	tests    []string
@@ -152,7 +155,9 @@ func (t *Task) Key(step int) Key {
 		maps.Copy(k.VerifierEnv, s.Verifier.Env)
 	}
 	if limit != nil {
-		k.Timeout = seconds(*limit)
+		if k.Timeout = seconds(*limit); k.Timeout == 0 {
+			k.Timeout = forever
+		}
 	}
 	t.verifierPlace(&k, s, at.place)
 	return k

@@ -405,6 +405,9 @@ func sortedKeys[V any](m map[string]V) []string {
 func nearest(word string, known []string) string {
 	best, at := "", max(2, len(word)/3)+1
 	for _, k := range known {
+		if strings.HasPrefix(k, word+"_") {
+			return k
+		}
 		if n := editDistance(strings.ToLower(word), k, at); n < at {
 			best, at = k, n
 		}

@@ -116,7 +116,7 @@ func (t *Task) showStep(i int) ShowStep {
 		f := b.Timeout.Seconds()
 		s.AgentTimeout = &f
 	}
-	if k.Timeout > 0 {
+	if k.Timeout < forever {
 		f := k.Timeout.Seconds()
 		s.VerifierTimeout = &f
 	}

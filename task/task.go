@@ -65,7 +65,7 @@ type Key struct {
 	VerifierEnv map[string]string // [verifier].env, task then step, unresolved
 
 	User        string        // [verifier].user
-	Timeout     time.Duration // the verifier's; Harbor's default is 600 s; 0 means no limit
+	Timeout     time.Duration // the verifier's; Harbor's default is 600 s; never 0, a hundred years when infinite
 	Network     Network
 	Mode        VerifierMode  // what the task asks for; VerifierUnset when it says nothing
 	Environment *Environment  // the separate verifier's own environment, when it has one
