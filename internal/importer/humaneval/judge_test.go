@@ -34,7 +34,7 @@ func python(t testing.TB) string {
 // imported imports src and returns the task directories in order.
 func imported(t testing.TB, src string) []string {
 	t.Helper()
-	out := open(t)
+	out := openDir(t)
 	var dirs []string
 	_, err := Importer{}.Import(context.Background(), src, out, importer.Options{
 		Progress: func(p importer.Progress) { dirs = append(dirs, filepath.Join(out, p.Task)) },
@@ -45,9 +45,9 @@ func imported(t testing.TB, src string) []string {
 	return dirs
 }
 
-// open returns a temporary directory that every user may enter, as /app and
+// openDir returns a temporary directory that every user may enter, as /app and
 // /tests are in a container.
-func open(t testing.TB) string {
+func openDir(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
 	for _, d := range []string{filepath.Dir(dir), dir} {
@@ -83,7 +83,7 @@ type seat struct {
 // sit lays out a candidate for the task in dir.
 func sit(t testing.TB, dir string, solution []byte) seat {
 	t.Helper()
-	root := open(t)
+	root := openDir(t)
 	s := seat{entry: entry(t, dir), tests: filepath.Join(dir, "tests"),
 		app: filepath.Join(root, "app"), logs: filepath.Join(root, "logs"), call: "10"}
 	for _, d := range []string{s.app, s.logs} {
@@ -248,33 +248,44 @@ func TestNothingOfTheCandidateSurvives(t *testing.T) {
 	}
 }
 
-// Each wall and the kill are needed: without it, a cheat gets through. This is
-// also the proof that the cheats can bite.
+const (
+	dropUser = `    held["uid"] = _drop_user(needed)` + "\n"
+	landlock = `    held["landlock_abi"] = _landlock(readable) if held["no_new_privs"] else 0` + "\n"
+	limits   = `    held["limits"] = _limit(cpu_seconds)` + "\n"
+	dropCaps = `    held["no_capabilities"] = _drop_capabilities()` + "\n"
+	forget   = `self.held["tests_removed"] = remove_all(secrets)`
+	kill     = `alone = proxy.kill()`
+	hide     = `_prctl(PR_SET_DUMPABLE, 0)`
+)
+
+// without replaces one text in one of the judge's files.
+type without struct{ file, old, new string }
+
+var (
+	noUser      = without{"walls.py", dropUser, "    held['uid'] = os.geteuid()\n"}
+	noLandlock  = without{"walls.py", landlock, "    held['landlock_abi'] = 0\n"}
+	noLimits    = without{"walls.py", limits, ""}
+	noCaps      = without{"walls.py", dropCaps, ""}
+	noForget    = without{"judge.py", forget, "pass"}
+	noKill      = without{"judge.py", kill, "alone = True"}
+	noHiding    = without{"walls.py", hide, "False"}
+	sameVerdict = without{"judge.py", "        return False, str(e)\n", "        return True, str(e)\n"}
+	sameProcess = without{"judge.py", "check(proxy)\n",
+		"exec(open(os.path.join(options.app, 'solution.py')).read(), names); proxy.calls = 1; check(names['__getattr__']('x'))\n"}
+)
+
+// The judge is weakened until each cheat gets through: the proof that the
+// cheats can bite, and that what was taken away is what held them.
 func TestCheatsHaveTeeth(t *testing.T) {
-	const noWalls = `    held["uid"] = _drop_user(needed)
-    held["no_capabilities"] = _drop_capabilities()
-    held["no_new_privs"] = _prctl(PR_SET_NO_NEW_PRIVS, 1)
-    held["landlock_abi"] = _landlock(readable) if held["no_new_privs"] else 0
-    held["limits"] = _limit(cpu_seconds)
-`
-	tests := []struct {
-		cheat, file, old, new string
-		more                  [3]string // a second change: file, old, new
-	}{
-		{cheat: "read_tests", file: "walls.py", old: noWalls},
-		{cheat: "daemon", file: "walls.py", old: noWalls, more: [3]string{"judge.py", "alone = proxy.kill()", "alone = True"}},
-		{cheat: "kill_parent", file: "walls.py", old: noWalls},
-		{cheat: "equal_to_everything", file: "judge.py", old: "check(proxy)\n", new: "exec(open(os.path.join(options.app, 'solution.py')).read(), names); proxy.calls = 1; check(names['__getattr__']('x'))\n"},
-		{cheat: "exit_zero", file: "judge.py", old: "        return False, str(e)\n", new: "        return True, str(e)\n"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.cheat, func(t *testing.T) {
-			dir := imported(t, handMade)[0]
-			mutate(t, filepath.Join(dir, "tests", tt.file), tt.old, tt.new)
-			if m := tt.more; m[0] != "" {
-				mutate(t, filepath.Join(dir, "tests", m[0]), m[1], m[2])
-			}
-			s := sit(t, dir, cheats(t)[tt.cheat])
+	for cheat, missing := range map[string][]without{
+		"read_tests":          {noUser, noLandlock, noForget},
+		"daemon":              {noUser, noLandlock, noLimits, noKill},
+		"kill_parent":         {noUser, noLandlock, noLimits},
+		"equal_to_everything": {sameProcess},
+		"exit_zero":           {sameVerdict},
+	} {
+		t.Run(cheat, func(t *testing.T) {
+			s := sit(t, weakened(t, missing...), cheats(t)[cheat])
 			v := s.judge(t)
 			for end := time.Now().Add(time.Second); v.reward != "1" && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 				v.read(t, s.logs)
@@ -284,6 +295,56 @@ func TestCheatsHaveTeeth(t *testing.T) {
 			}
 		})
 	}
+	t.Run("read_judge_memory", func(t *testing.T) {
+		v := sit(t, weakened(t, noUser, noLandlock, noCaps, noHiding), cheats(t)["read_judge_memory"]).judge(t)
+		if !strings.Contains(v.details.Output, "REACHED") {
+			t.Errorf("the weakened judge still holds: %v", v)
+		}
+	})
+}
+
+// Where the kernel or the container refuses one wall, the others hold alone.
+func TestOneWallIsEnough(t *testing.T) {
+	for name, missing := range map[string][]without{
+		"landlock": {noUser, noForget},
+		"user":     {noLandlock, noForget},
+		"removal":  {noUser, noLandlock},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := weakened(t, missing...)
+			gold := sit(t, dir, readFile(t, filepath.Join(dir, "solution", "solution.py"))).judge(t)
+			if gold.reward != "1" {
+				t.Fatalf("gold: %v", gold)
+			}
+			walls := gold.details.Walls
+			if name == "user" && walls["uid"] != 65534.0 {
+				t.Skipf("no other user to become: the judge runs as uid %d", os.Geteuid())
+			}
+			if name == "landlock" && walls["landlock_abi"] == 0.0 {
+				t.Skip("no Landlock in this kernel")
+			}
+			attacks := []string{"read_tests", "reward_writer", "daemon", "read_judge_memory", "edit_tests"}
+			if name == "removal" {
+				attacks = attacks[:1] // it hides the tests, no more
+			}
+			for _, cheat := range attacks {
+				dir := weakened(t, missing...) // an attack may change it
+				if v := sit(t, dir, cheats(t)[cheat]).judge(t); v.passed() || strings.Contains(v.details.Output, "REACHED") {
+					t.Errorf("%s: %v", cheat, v)
+				}
+			}
+		})
+	}
+}
+
+// weakened imports the first problem and takes something from its judge.
+func weakened(t *testing.T, missing ...without) (dir string) {
+	t.Helper()
+	dir = imported(t, handMade)[0]
+	for _, m := range missing {
+		mutate(t, filepath.Join(dir, "tests", m.file), m.old, m.new)
+	}
+	return dir
 }
 
 func mutate(t *testing.T, path, old, new string) {

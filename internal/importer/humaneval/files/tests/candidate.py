@@ -1,7 +1,8 @@
 """The candidate's process: loads the solution and answers calls.
 
 It is forked before the judge has read any test, so no expected value was ever
-in its memory. Everything in here is in the candidate's hands once the solution
+in its memory. It says which walls stand and waits for leave to load the
+solution. Everything in here is in the candidate's hands once the solution
 is loaded; it can then answer rightly or wrongly, and nothing else.
 """
 
@@ -25,6 +26,8 @@ def run(options, requests, answers, output):
         source = _source(os.path.join(options.app, "solution.py"))
         held = walls.enclose(_readable(options), [os.path.dirname(os.__file__), options.app], options.total + 5)
         _send(b"H" + plain.encode(held))
+        if _receive() is None:
+            os._exit(0)
         function = _load(source, options)
         _send(b"R")
         _serve(function)
@@ -47,7 +50,7 @@ def _rewire(requests, answers, output):
     os.dup2(high[2], 2)
     os.dup2(high[0], 3, inheritable=False)
     os.dup2(high[1], 4, inheritable=False)
-    os.closerange(5, 256)
+    os.closerange(5, 4096)
 
 
 def _source(path):

@@ -24,7 +24,7 @@ def search(pid):
 for pid in (os.getppid(), os.getpid() - 1):
     try:
         libc = ctypes.CDLL(None, use_errno=True)
-        if libc.ptrace(16, pid, None, None) == 0:  # PTRACE_ATTACH
+        if libc.ptrace(0x4206, pid, None, None) == 0:  # PTRACE_SEIZE
             found["attached"] = True
         search(pid)
     except OSError:
