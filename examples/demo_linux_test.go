@@ -1,6 +1,7 @@
 package examples_test
 
 import (
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -42,7 +43,15 @@ work() { # SOLUTION
 	case $worker in
 	gold) cp -R "$1" "$root/solution"; inside /solution/solve.sh ;;
 	nop) ;;
-	*) cp "$worker" "$root/tmp/steps"; inside "sh /tmp/steps" || echo "the worker ended with $?" ;;
+	*) # The steps of a script agent that are meant for this task, each a shell.
+		rm -rf "$root/tmp/steps"; mkdir "$root/tmp/steps"
+		awk -v dir="$root/tmp/steps/" -v task="${task##*/}" '
+			/^# step:/ { n++; keep = 1 }
+			/^# task:/ { keep = $3 == task }
+			n && keep && !/^# / { print > (dir sprintf("%02d", n)) }' "$worker"
+		for s in "$root"/tmp/steps/*; do
+			inside "sh /tmp/steps/${s##*/}" || echo "the step ended with $?"
+		done ;;
 	esac
 }
 if [ -d "$task/steps" ]; then
@@ -80,10 +89,19 @@ func rewards(t *testing.T, task, worker string) []string {
 func demoTasks(t *testing.T) (dir string, tasks []string) {
 	t.Helper()
 	dir = t.TempDir()
-	if err := examples.WriteDemo(dir); err != nil {
+	if err := os.CopyFS(dir, examples.Demo()); err != nil {
 		t.Fatal(err)
 	}
-	found, err := filepath.Glob(filepath.Join(dir, "*", "task.toml"))
+	err := filepath.WalkDir(dir, func(p string, e fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(p) != ".sh" {
+			return err
+		}
+		return os.Chmod(p, 0o755)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := filepath.Glob(filepath.Join(dir, "demo", "*", "task.toml"))
 	if err != nil || len(found) != 5 {
 		t.Fatalf("%d demo tasks: %v", len(found), err)
 	}

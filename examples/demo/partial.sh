@@ -1,13 +1,17 @@
 #!/bin/sh
 # A solver for the demo tasks that is right about half of the time, honestly: it
-# solves some, falls into the traps of others, and does one of two steps. It
-# knows a task by what lies in the directory that it starts in.
+# solves some, falls into the traps of others, and does one of two steps.
 
+# step: look around
 ls -la
 
-if [ -f total.sh ]; then
-	# Solves csv-total: quotes, line ends and cents are handled.
-	cat >total.sh <<'END'
+# step: read the script and the export
+# task: csv-total
+cat total.sh sample.csv
+
+# step: rewrite the script around a small CSV reader
+# task: csv-total
+cat >total.sh <<'END'
 #!/bin/sh
 [ -r "$1" ] && [ -f "$1" ] || { echo "total.sh: cannot read $1" >&2; exit 2; }
 tr -d '\r' <"$1" | awk '
@@ -32,22 +36,30 @@ tr -d '\r' <"$1" | awk '
 		printf "%.2f\n", sum / 100
 	}'
 END
-	sh total.sh sample.csv
-fi
 
-if [ -f relay-check ]; then
-	# Solves relay-config: every complaint of the checker, one after the other.
-	sed 's/upstrem/upstream/' /etc/relay/relay.conf >/tmp/relay.conf
-	cat /tmp/relay.conf >/etc/relay/relay.conf
-	rm -f /etc/relay/conf.d/90-incident.conf
-	sed 's|/private/|/|' /etc/relay/conf.d/50-tls.cnf >/etc/relay/conf.d/50-tls.conf
-	chmod 600 /etc/relay/relay.key
-	sh relay-check
-fi
+# step: try it on the sample
+# task: csv-total
+sh total.sh sample.csv
 
-if [ -f example/web.log ]; then
-	# Tries log-rotate and misses its edges: names with blanks, gaps, links.
-	cat >rotate.sh <<'END'
+# step: ask the checker
+# task: relay-config
+sh relay-check || tail -n +1 /etc/relay/relay.conf /etc/relay/conf.d/*
+
+# step: repair what it says, and what it cannot see
+# task: relay-config
+sed 's/upstrem/upstream/' /etc/relay/relay.conf >/tmp/relay.conf
+cat /tmp/relay.conf >/etc/relay/relay.conf
+rm /etc/relay/conf.d/90-incident.conf
+sed 's|/private/|/|' /etc/relay/conf.d/50-tls.cnf >/etc/relay/conf.d/50-tls.conf
+chmod 600 /etc/relay/relay.key
+
+# step: ask the checker again
+# task: relay-config
+sh relay-check
+
+# step: write the obvious rotation, which misses blanks, gaps, links and open files
+# task: log-rotate
+cat >rotate.sh <<'END'
 #!/bin/sh
 cd "$1" || exit 2
 for log in $(ls *.log); do
@@ -61,14 +73,18 @@ for log in $(ls *.log); do
 	echo "rotated $log"
 done
 END
-	sh rotate.sh example 3
-fi
 
-if [ -f movements.txt ] && [ ! -f stock.sh ]; then
-	# Solves the first step of stock-report.
+# step: try it on the example
+# task: log-rotate
+sh rotate.sh example 3
+
+# step: write the report, or take the new field off before it
+# task: stock-report
+if [ ! -f stock.sh ]; then
 	cat >stock.sh <<'END'
 #!/bin/sh
-out=$(awk -v name="$1" '
+file=$1
+out=$(awk -v name="$file" '
 	/^#/ || NF == 0 { next }
 	NF != 4 || ($3 != "IN" && $3 != "OUT") || $4 !~ /^[1-9][0-9]*$/ {
 		print name ":" NR ": malformed line" > "/dev/stderr"
@@ -80,25 +96,26 @@ out=$(awk -v name="$1" '
 	END {
 		if (bad) exit 1
 		for (i in n) if (n[i]) print i, n[i]
-	}' <"$1") || exit 1
+	}' <"$file") || exit 1
 [ -z "$out" ] || echo "$out" | LC_ALL=C sort
 END
-	sh stock.sh movements.txt
-elif [ -f movements.txt ]; then
-	# Of the second step it only takes the new field off.
-	sed 's/<"$1"/<"$file"/; 2i file=$1; [ "$1" = -w ] \&\& file=$2' stock.sh >stock.new
+else
+	sed 's|^file=.*|[ "$1" = -w ] \&\& shift; file=$1|' stock.sh >stock.new
 	mv stock.new stock.sh
-	sh stock.sh movements.txt
 fi
 
-if [ -f health.sh ]; then
-	# Takes the first unhealthy layer of config-regression for the culprit.
-	n=1
-	while sh health.sh "$n" >/dev/null; do
-		n=$((n + 1))
-	done
-	ls layers | sed -n "${n}p"
-	echo "$(ls layers | sed -n "${n}p") client.backoff" >answer.txt
-	echo "client.backoff = 0" >layers/99-fix.conf
-	sh health.sh || echo "still unhealthy"
-fi
+# step: try it on the example
+# task: stock-report
+sh stock.sh movements.txt
+
+# step: take the first unhealthy layer for the culprit
+# task: config-regression
+n=1
+while sh health.sh "$n"; do
+	n=$((n + 1))
+done
+layer=$(ls layers | sed -n "${n}p")
+cat "layers/$layer"
+echo "$layer client.backoff" >answer.txt
+echo "client.backoff = 0" >layers/99-fix.conf
+sh health.sh || echo "still unhealthy"

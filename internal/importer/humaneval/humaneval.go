@@ -34,6 +34,9 @@ var files embed.FS // the parts that all tasks share, with @NAME@, @ENTRY_POINT@
 // Importer implements [importer.Importer].
 type Importer struct{}
 
+// New returns the importer.
+func New() Importer { return Importer{} }
+
 // Name returns "humaneval".
 func (Importer) Name() string { return "humaneval" }
 
