@@ -7,7 +7,10 @@ import (
 	"io"
 	"os"
 	"path"
+	"slices"
 	"strings"
+
+	"assay/internal/store"
 )
 
 const (
@@ -49,52 +52,53 @@ type Log struct {
 func readDetail(t *Trial, room int) Detail {
 	d := Detail{Trial: t}
 	root, err := os.OpenRoot(t.Dir)
-	if err != nil {
-		if t.Ended() {
-			d.Problem = "the trial's directory cannot be read: " + line(err.Error(), 300)
-		}
-		return d
+	switch {
+	case err == nil:
+		d.Files, d.More = listFiles(root)
+		root.Close()
+	case t.Ended():
+		d.Problem = "the trial's directory cannot be read: " + line(err.Error(), 300)
 	}
-	defer root.Close()
-	d.Files, d.More = listFiles(root)
-	names := []string{""}
-	for _, s := range t.Steps {
-		names = append(names, s.Name)
+	parts := t.Parts
+	if len(parts) == 0 {
+		parts = []string{""}
 	}
-	if len(names) > 1 {
-		names = names[1:]
+	for _, name := range parts {
+		d.Parts = append(d.Parts, readPart(t, d.Files, name, room/len(parts)))
 	}
-	for _, n := range names {
-		d.Parts = append(d.Parts, readPart(root, d.Files, n, room/len(names)))
+	if p := &d.Parts[len(d.Parts)-1]; p.Steps.Total == 0 && p.Steps.Problem == "" {
+		p.Steps = liveSteps(t.LiveSteps)
 	}
 	return d
 }
 
 // readPart gives half of the room to the trajectory and the rest to output.
-func readPart(root *os.Root, files []File, step string, room int) Part {
+func readPart(t *Trial, files []File, step string, room int) Part {
 	p := Part{Name: step}
 	base := ""
 	if step != "" {
-		base = "steps/" + step + "/"
+		base = store.StepsDir + "/" + step + "/"
 	}
-	p.Steps = readTrajectory(root, base+"agent/trajectory.json", room/2)
+	p.Steps = readTrajectory(t, base+store.TrajectoryFile, room/2)
 	b := budget{left: room / 2}
 	get := func(name string, limit int) Text {
-		t, err := readText(root, name, min(limit, b.left))
+		text, err := readText(t, name, min(limit, b.left))
 		if err != nil {
-			msg := "(cannot be shown: " + line(err.Error(), 200) + ")"
+			if !exists(t, name) {
+				return Text{}
+			}
+			msg := "(cannot be shown: " + line(err.Error(), 300) + ")"
 			return Text{Head: msg, Size: int64(len(msg)), Lines: 1}
 		}
-		b.left = max(0, b.left-len(t.Head)-len(t.Tail))
-		return t
+		b.left = max(0, b.left-len(text.Head)-len(text.Tail))
+		return text
 	}
-	p.Test = get(base+"verifier/test-stdout.txt", maxTest)
+	p.Test = get(base+store.TestOutputFile, maxTest)
 	if p.DiffName = findDiff(files, base); p.DiffName != "" {
 		p.DiffText = get(p.DiffName, maxDiff)
 		p.Diff = parseDiff(p.DiffText.All())
 	}
-	p.Details = get(base+"verifier/reward-details.json", maxLog)
-	p.Details = indented(p.Details)
+	p.Details = indented(get(base+store.RewardNotesFile, maxLog))
 	for _, f := range files {
 		if !isLog(f, base, p.DiffName) {
 			continue
@@ -108,12 +112,23 @@ func readPart(root *os.Root, files []File, step string, room int) Part {
 	return p
 }
 
-func readTrajectory(root *os.Root, name string, room int) Steps {
-	f, info, err := openFile(root, name)
-	if os.IsNotExist(err) {
-		return Steps{}
-	}
+// exists reports whether anything has that name, were it a link or a pipe.
+func exists(t *Trial, name string) bool {
+	root, err := os.OpenRoot(t.Dir)
 	if err != nil {
+		return false
+	}
+	defer root.Close()
+	_, err = root.Lstat(name)
+	return err == nil
+}
+
+func readTrajectory(t *Trial, name string, room int) Steps {
+	f, info, err := openFile(t, name)
+	if err != nil {
+		if !exists(t, name) {
+			return Steps{}
+		}
 		return Steps{Problem: line(err.Error(), 300)}
 	}
 	defer f.Close()
@@ -124,10 +139,14 @@ func readTrajectory(root *os.Root, name string, room int) Steps {
 	return s
 }
 
-// findDiff is the agent's work as a diff: the first *.diff or *.patch in the
-// step's own folder, agent/ or artifacts/.
+// findDiff is the agent's work as a diff: [store.DiffFile], or, where another
+// harness ran, the first *.diff or *.patch in agent/, the step's own folder or
+// artifacts/.
 func findDiff(files []File, base string) string {
-	for _, dir := range []string{"", "agent/", "artifacts/"} {
+	if slices.ContainsFunc(files, func(f File) bool { return f.Path == base+store.DiffFile }) {
+		return base + store.DiffFile
+	}
+	for _, dir := range []string{"agent/", "", "artifacts/"} {
 		for _, f := range files {
 			in, name := path.Split(f.Path)
 			if in == base+dir && (strings.HasSuffix(name, ".diff") || strings.HasSuffix(name, ".patch")) {

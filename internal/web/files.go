@@ -8,9 +8,12 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
+
+	"assay/internal/store"
 )
 
 const (
@@ -19,27 +22,23 @@ const (
 	maxTrajBytes = 64 << 20 // of trajectory.json that are read
 )
 
-// errNotRegular is returned for links, pipes, devices and folders.
-var errNotRegular = errors.New("not a regular file")
-
 // File is a regular file below a trial's directory.
 type File struct {
 	Path string // slash-separated, relative to the trial's directory
 	Size int64
 }
 
-// openFile opens a regular file below root. The agent may have left anything
-// there: a link that leaves root is refused by [os.Root], a pipe or device
-// never blocks and is refused.
-func openFile(root *os.Root, name string) (*os.File, fs.FileInfo, error) {
-	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+// openFile opens a file of a trial. The agent may have left anything there:
+// only a regular file that is reached through no link opens.
+func openFile(t *Trial, name string) (*os.File, fs.FileInfo, error) {
+	if !filepath.IsLocal(name) {
+		return nil, nil, fmt.Errorf("open %q of trial %q: %w", name, t.Name, fs.ErrNotExist)
+	}
+	f, err := (&store.Trial{Name: t.Name, Dir: t.Dir}).Open(name)
 	if err != nil {
 		return nil, nil, err
 	}
 	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s: %w", name, errNotRegular)
-	}
 	if err != nil {
 		f.Close()
 		return nil, nil, err
@@ -85,13 +84,10 @@ func listFiles(root *os.Root) (files []File, more bool) {
 	return files, more
 }
 
-// readText reads head and tail of a file, at most limit bytes together. A
-// missing file is an empty Text without error; a binary one says so.
-func readText(root *os.Root, name string, limit int) (Text, error) {
-	f, info, err := openFile(root, name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return Text{}, nil
-	}
+// readText reads head and tail of a file, at most limit bytes together.
+// A binary file says so.
+func readText(t *Trial, name string, limit int) (Text, error) {
+	f, info, err := openFile(t, name)
 	if err != nil {
 		return Text{}, err
 	}
@@ -110,10 +106,10 @@ func readText(root *os.Root, name string, limit int) (Text, error) {
 	if tail == 0 {
 		return newText(string(h), "", 0, int64(len(h))), nil
 	}
-	t := make([]byte, tail)
-	n, err := f.ReadAt(t, info.Size()-tail)
+	end := make([]byte, tail)
+	n, err := f.ReadAt(end, info.Size()-tail)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return Text{}, err
 	}
-	return newText(string(h), string(t[:n]), info.Size()-int64(len(h))-int64(n), info.Size()), nil
+	return newText(string(h), string(end[:n]), info.Size()-int64(len(h))-int64(n), info.Size()), nil
 }

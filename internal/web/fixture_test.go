@@ -46,7 +46,7 @@ func fixtureJob(t testing.TB, dir string, tasks, k int, files bool) *Job {
 	j.Finished = fixtureStart.Add(94*time.Second + 300*time.Millisecond)
 	j.Updated = j.Finished
 	j.Notes = []Note{{"", "the image debian:12 is not here; fallback_image host is used"}, {j.Trials[0].Name, "the task asks for an allow-list network; the job caps it to none"}}
-	j.Replaced = []Replaced{{Trial: j.Trials[1].Name, Attempt: 1, Replaced: trial.Replaced{Kept: ".attempts/" + j.Trials[1].Name + ".1", Cause: trial.CauseSandboxLost, Why: "retry"}}}
+	j.Replaced = []Replaced{{Trial: j.Trials[1].Name, Attempt: 1, Kept: ".attempts/" + j.Trials[1].Name + ".1", Cause: trial.CauseSandboxLost, Why: "retry"}}
 	return j
 }
 

@@ -9,11 +9,11 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
 
+	"assay/internal/store"
 	"assay/trial"
 )
 
@@ -116,7 +116,8 @@ func pump(ctx context.Context, w http.ResponseWriter, rc *http.ResponseControlle
 }
 
 // cache keeps the last reading of each job for as long as its event file is
-// the same, so that a busy page costs one reading at a time.
+// the same, and reads a busy job at most a tenth of the time: the machine
+// belongs to the trials.
 type cache struct {
 	mu   sync.Mutex // guards jobs
 	jobs map[string]*cached
@@ -127,6 +128,7 @@ type cached struct {
 	job   *Job
 	stamp stamp
 	read  time.Time
+	took  time.Duration
 }
 
 // stamp tells two states of a job apart without reading it.
@@ -139,6 +141,8 @@ type stamp struct {
 // maxAge is how long a job whose stamp has not changed is taken for unchanged;
 // a job without an event file of its own changes without one.
 const maxAge = 5 * time.Second
+
+const maxPause = 2 * time.Second
 
 func newCache() *cache { return &cache{jobs: map[string]*cached{}} }
 
@@ -156,11 +160,16 @@ func (c *cache) read(dir string, read func(string) (*Job, error)) (*Job, error) 
 	if e.job != nil && e.stamp == now && time.Since(e.read) < maxAge {
 		return e.job, nil
 	}
+	// Waiting, rather than answering what is old: the page that asks after a
+	// job's last event will not ask again.
+	time.Sleep(min(maxPause, 10*e.took-time.Since(e.read)))
+	now = stampOf(dir)
+	begin := time.Now()
 	j, err := read(dir)
 	if err != nil {
 		return nil, err
 	}
-	e.job, e.stamp, e.read = j, now, time.Now()
+	e.job, e.stamp, e.read, e.took = j, now, time.Now(), time.Since(begin)
 	return j, nil
 }
 
@@ -169,17 +178,10 @@ func stampOf(dir string) stamp {
 	if info, err := os.Lstat(dir); err == nil {
 		s.dir = info.ModTime()
 	}
-	if info, err := os.Lstat(filepath.Join(dir, "events.ndjson")); err == nil {
+	if info, err := os.Lstat(filepath.Join(dir, store.EventsFile)); err == nil {
 		s.size, s.mod = info.Size(), info.ModTime()
 	}
 	return s
-}
-
-// sortJobs puts the newest first.
-func sortJobs(jobs []jobLink) {
-	slices.SortStableFunc(jobs, func(a, b jobLink) int {
-		return cmp.Or(b.Job.Started.Compare(a.Job.Started), cmp.Compare(a.Path, b.Path))
-	})
 }
 
 // trial finds a trial by name.

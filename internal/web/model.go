@@ -16,9 +16,12 @@ const (
 	StateRunning   State = "running"
 	StateFinished  State = "finished"
 	StateCancelled State = "cancelled"
-	// StateStopped: the job is neither finished nor cancelled and nothing tells
-	// whether somebody is still at it; pages say so rather than "running".
+	// StateStopped: nobody writes the job and it did not say that it ended.
 	StateStopped State = "unfinished"
+	// StateCutOff: the trial was begun and nobody writes its job any more.
+	StateCutOff State = "cut off"
+	// StateUnreadable: the trial has ended and its result cannot be read.
+	StateUnreadable State = "unreadable"
 )
 
 // Job is one job as pages and tables show it.
@@ -67,11 +70,14 @@ func (j *Job) NoteGroups() []NoteGroup {
 	return groups
 }
 
-// Replaced is an attempt that another one took the place of.
+// Replaced is an attempt that another one took the place of, or that left no
+// result.
 type Replaced struct {
 	Trial   string
 	Attempt int
-	trial.Replaced
+	Kept    string // relative to the job; empty: it left nothing
+	Cause   trial.Cause
+	Why     string
 }
 
 // Note is something that was said aloud.
@@ -114,7 +120,12 @@ type Trial struct {
 	Notes     []string
 	Exception *trial.Exception
 	Steps     []StepRow
-	Marks     []Mark // events of interest, oldest first
+	Parts     []string // names of the steps that left files; one empty name in a single-step trial
+	Problems  []string // what could not be read, one line each
+
+	Now       trial.Phase      // of a running trial, the phase it was last seen in
+	LiveSteps []trial.StepMark // of the attempt that stands, as events told them
+	Marks     []Mark           // events of interest, oldest first
 }
 
 // Reward is one key of a reward file, spelled as it was written.
@@ -134,6 +145,14 @@ type Mark struct {
 	Time time.Time
 	Kind trial.Kind
 	Text string
+}
+
+// Why is the cause, or the phase that a running trial is in.
+func (t *Trial) Why() string {
+	if t.State == StateRunning && t.Now != "" {
+		return "in " + string(t.Now)
+	}
+	return string(t.Cause)
 }
 
 // Ended reports whether the trial has a verdict or a fault.

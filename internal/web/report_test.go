@@ -45,7 +45,7 @@ func TestReportIsOnePage(t *testing.T) {
 	}
 	text := m.text.String()
 	for _, want := range []string{
-		"self-reported", "20 / 20", "pass@2", "fallback_image host is used", "was replaced (retry): sandbox_lost",
+		"self-reported", "20 / 20", "pass@2", "fallback_image host is used", "was replaced: retry, sandbox_lost",
 		".attempts/", "partial", "overhead a trial", "Repair `parse_timestamp`", "20 passed in 0.38s", "timeparse.py", "3 failed, 17 passed",
 	} {
 		if !strings.Contains(text, want) {
@@ -145,7 +145,7 @@ func evilJob(t *testing.T, dir string) *Job {
 	return &Job{
 		Name: evil, Dir: dir, State: StateFinished, Started: fixtureStart, Finished: fixtureStart, Version: evil, Planned: 1, Trials: []*Trial{tr},
 		Notes: []Note{{evil, evil}}, Problems: []string{evil},
-		Replaced: []Replaced{{Trial: evil, Replaced: trial.Replaced{Kept: evil, Cause: trial.Cause(evil), Why: evil}}},
+		Replaced: []Replaced{{Trial: evil, Kept: evil, Cause: trial.Cause(evil), Why: evil}},
 	}
 }
 

@@ -13,6 +13,10 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"assay/internal/stats"
+	"assay/internal/store"
+	"assay/trial"
 )
 
 // Handler serves the pages of all jobs below one folder. It only reads, and
@@ -25,7 +29,9 @@ type Handler struct {
 	src   source
 }
 
-// newHandler serves the jobs below root, or the one job that root is.
+// NewHandler serves the jobs below root, or the one job that root is.
+func NewHandler(root string) (*Handler, error) { return newHandler(root, disk()) }
+
 func newHandler(root string, src source) (*Handler, error) {
 	abs, err := filepath.Abs(root)
 	if err == nil {
@@ -114,6 +120,10 @@ func Serve(ctx context.Context, ln net.Listener, h http.Handler) error {
 	return <-done
 }
 
+// rootID is the id of the root itself where that is a job. No other job has
+// it: directories with a leading dot are none.
+const rootID = ".root"
+
 // jobID is a job's folder below root as one path segment.
 func jobID(rel string) string { return url.PathEscape(filepath.ToSlash(rel)) }
 
@@ -121,15 +131,15 @@ func jobID(rel string) string { return url.PathEscape(filepath.ToSlash(rel)) }
 // be a link or start with a dot, so that neither kept attempts nor anything
 // outside of root is ever opened as a job.
 func (h *Handler) jobDir(id string) (string, error) {
+	if id == rootID {
+		return h.root, nil
+	}
 	rel := filepath.FromSlash(id)
 	if !filepath.IsLocal(rel) {
 		return "", fs.ErrNotExist
 	}
 	dir := h.root
 	for part := range strings.SplitSeq(filepath.Clean(rel), string(filepath.Separator)) {
-		if part == "." {
-			continue
-		}
 		dir = filepath.Join(dir, part)
 		info, err := os.Lstat(dir)
 		if err != nil || !info.IsDir() || strings.HasPrefix(part, ".") {
@@ -153,7 +163,7 @@ func (h *Handler) open(w http.ResponseWriter, r *http.Request) (*Job, bool) {
 }
 
 func fail(w http.ResponseWriter, err error) {
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, store.ErrNoJob) {
 		http.Error(w, "there is no such job, trial or file here", http.StatusNotFound)
 		return
 	}
@@ -188,49 +198,50 @@ func (h *Handler) asset(w http.ResponseWriter, r *http.Request) {
 
 // jobLink is one line of the list of jobs.
 type jobLink struct {
-	Path string
-	Href string
-	Job  *Job
-	Sum  Summary
+	store.Summary
+	Path  string
+	Href  string
+	Tally stats.Tally
 }
 
 type homePage struct {
-	Head     head
-	Root     string
-	Text     string
-	Jobs     []jobLink
-	Problems []string
+	Head head
+	Root string
+	Text string
+	Jobs []jobLink
 }
 
 func (h *Handler) home(w http.ResponseWriter, r *http.Request) {
-	dirs, err := h.src.list(h.root)
+	jobs, err := h.src.list(h.root)
 	if err != nil {
 		fail(w, err)
 		return
 	}
 	p := homePage{Head: head{Title: "Jobs · assay", Live: true}, Root: h.root, Text: FilterOf(r.URL.Query()).Text}
 	words := strings.Fields(strings.ToLower(p.Text))
-	for _, dir := range dirs {
-		rel, err := filepath.Rel(h.root, dir)
+	for _, s := range jobs {
+		rel, err := filepath.Rel(h.root, s.Dir)
 		if err != nil {
 			continue
 		}
 		if rel == "." {
-			http.Redirect(w, r, "/job/.?"+r.URL.RawQuery, http.StatusSeeOther)
+			http.Redirect(w, r, "/job/"+rootID+"?"+r.URL.RawQuery, http.StatusSeeOther)
 			return
 		}
-		if !containsAll(strings.ToLower(rel), words) {
-			continue
+		if containsAll(strings.ToLower(rel), words) {
+			p.Jobs = append(p.Jobs, jobLink{Summary: s, Path: rel, Href: "/job/" + jobID(rel), Tally: tallyOf(s)})
 		}
-		j, err := h.jobs.read(dir, h.src.read)
-		if err != nil {
-			p.Problems = append(p.Problems, rel+": "+err.Error())
-			continue
-		}
-		p.Jobs = append(p.Jobs, jobLink{Path: rel, Href: "/job/" + jobID(rel), Job: j, Sum: Summarize(j.Trials)})
 	}
-	sortJobs(p.Jobs)
 	h.answer(w, "jobs", p)
+}
+
+// tallyOf is what a list knows of a job's endings. Another harness counts
+// trials, not outcomes; its jobs show no more than how far they are.
+func tallyOf(s store.Summary) stats.Tally {
+	return stats.Tally{
+		Planned: s.Planned, Pass: s.Outcomes[trial.Pass], Fail: s.Outcomes[trial.Fail], Inconclusive: s.Outcomes[trial.Inconclusive],
+		Invalid: s.Outcomes[trial.Invalid], Infra: s.Outcomes[trial.Infra],
+	}
 }
 
 func containsAll(text string, words []string) bool {
@@ -250,7 +261,7 @@ func (h *Handler) job(w http.ResponseWriter, r *http.Request) {
 	here := "/job/" + url.PathEscape(r.PathValue("job"))
 	p := newJobPage(j, FilterOf(r.URL.Query()))
 	p.Head = head{Title: line(j.Name, 200) + " · assay", Live: true, Feed: feed(here, j)}
-	p.Links, p.Home = links{live: here, back: here}, r.PathValue("job") != "."
+	p.Links, p.Home = links{live: here, back: here}, r.PathValue("job") != rootID
 	name := "job"
 	if r.URL.Query().Has("fragment") {
 		name = "jobfragment"
@@ -303,18 +314,7 @@ func (h *Handler) file(w http.ResponseWriter, r *http.Request) {
 		fail(w, fs.ErrNotExist)
 		return
 	}
-	root, err := os.OpenRoot(t.Dir)
-	if err != nil {
-		fail(w, err)
-		return
-	}
-	defer root.Close()
-	name := filepath.FromSlash(r.PathValue("path"))
-	if !filepath.IsLocal(name) {
-		fail(w, fs.ErrNotExist)
-		return
-	}
-	f, info, err := openFile(root, name)
+	f, info, err := openFile(t, r.PathValue("path"))
 	if err != nil {
 		fail(w, fs.ErrNotExist) // a link, a pipe, a folder or nothing: not to be had here
 		return

@@ -97,7 +97,7 @@ func Summarize(trials []*Trial) Summary {
 	}
 	s.Rate = stats.RateOver(tallies(s.Tasks))
 	s.Causes = causes(trials)
-	s.Timing = timing(trials)
+	s.Timing = TimingOf(trials)
 	s.Usage = usageOf(trials)
 	return s
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"assay/internal/stats"
 	"assay/trial"
 )
 
@@ -40,8 +41,14 @@ func Table(w io.Writer, j *Job) error {
 		fmt.Fprintf(b, "note: %s%s\n", line(g.Text, 200), suffix(who))
 	}
 	for _, r := range j.Replaced {
-		fmt.Fprintf(b, "replaced: attempt %d of %s (%s, %s), kept in %s\n",
-			r.Attempt, line(r.Trial, 60), line(r.Why, 20), line(string(r.Cause), 40), line(r.Kept, 120))
+		fmt.Fprintf(b, "replaced: attempt %d of %s: %s", r.Attempt, line(r.Trial, 60), line(r.Why, 120))
+		if r.Cause != "" {
+			fmt.Fprintf(b, ", %s", line(string(r.Cause), 40))
+		}
+		if r.Kept != "" {
+			fmt.Fprintf(b, "; kept in %s", line(r.Kept, 120))
+		}
+		fmt.Fprintln(b)
 	}
 	for _, p := range j.Problems {
 		fmt.Fprintf(b, "problem: %s\n", line(p, 300))
@@ -150,7 +157,15 @@ type grid struct {
 	right map[int]bool // columns that are aligned to the right
 }
 
-func (g *grid) add(cells ...string) { g.rows = append(g.rows, cells) }
+// add takes a row. Whatever a cell holds, it stays on its line and in its
+// terminal.
+func (g *grid) add(cells ...string) {
+	row := make([]string, len(cells))
+	for i, c := range cells {
+		row[i] = line(c, 120)
+	}
+	g.rows = append(g.rows, row)
+}
 
 func (g *grid) write(b *bufio.Writer) {
 	if len(g.rows) == 0 {
@@ -177,4 +192,29 @@ func (g *grid) write(b *bufio.Writer) {
 		}
 		b.WriteString(strings.TrimRight(l.String(), " ") + "\n")
 	}
+}
+
+// TimingTable writes where the time of a job went: each phase's p50 and p95
+// over the trials, then assay's own overhead a trial.
+func TimingTable(w io.Writer, t Timing) error {
+	b := bufio.NewWriter(w)
+	g := grid{right: map[int]bool{2: true, 3: true, 4: true, 5: true}}
+	g.add("phase", "whose", "trials", "p50", "p95", "sum")
+	for _, p := range t.Phases {
+		g.add(append([]string{string(p.Phase), p.Whose()}, spreadWords(p.Time)...)...)
+	}
+	g.add(append([]string{"overhead", "assay"}, spreadWords(t.Overhead)...)...)
+	g.add(append([]string{"wall", ""}, spreadWords(t.Wall)...)...)
+	g.write(b)
+	if t.Untimed > 0 {
+		fmt.Fprintf(b, "%s no measured phases and are not counted here\n", count(t.Untimed, "ended trial has", "ended trials have"))
+	}
+	return b.Flush()
+}
+
+func spreadWords(s stats.Spread) []string {
+	if s.N == 0 {
+		return []string{"0", unknown, unknown, unknown}
+	}
+	return []string{strconv.Itoa(s.N), Millis(s.P50), Millis(s.P95), Millis(s.Sum)}
 }

@@ -24,12 +24,23 @@ type PhaseRow struct {
 	Time  stats.Spread `json:"ms"`
 }
 
+// Whose time the phase is.
+func (r PhaseRow) Whose() string {
+	switch r.Phase {
+	case trial.PhaseAgent:
+		return "the agent"
+	case trial.PhaseTests:
+		return "the tests"
+	}
+	return "assay"
+}
+
 // own reports whether a phase is the harness's own time.
 func own(p trial.Phase) bool { return p != trial.PhaseAgent && p != trial.PhaseTests }
 
-// timing adds up trials that have ended; kept attempts that were replaced are
+// TimingOf adds up trials that have ended; kept attempts that were replaced are
 // not among them.
-func timing(trials []*Trial) Timing {
+func TimingOf(trials []*Trial) Timing {
 	var t Timing
 	each := map[trial.Phase][]float64{}
 	var overhead, wall []float64
