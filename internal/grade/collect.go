@@ -136,7 +136,7 @@ func (r CollectRequest) artifact(ctx context.Context, a task.Artifact, taken *cl
 	if serviceOf(a) != mainService {
 		return line, fmt.Sprintf("artifact %q failed: there is no service %q", a.Source, a.Service)
 	}
-	dir, err := isDir(ctx, r.Sandbox, containerPath(a.Source))
+	dir, err := isDir(ctx, r.Sandbox, r.Sandbox, containerPath(a.Source))
 	if isConvention(a) && errors.Is(err, fs.ErrNotExist) {
 		line.Type, line.Status, line.Exclude = "directory", "empty", orEmpty(a.Exclude)
 		return line, ""
@@ -208,12 +208,13 @@ func makeBelow(base, at string, dir bool) (string, error) {
 	return filepath.Join(base, filepath.FromSlash(at)), nil
 }
 
-// isDir asks what src is without copying it.
-func isDir(ctx context.Context, sb sandbox.Trees, src image.Path) (bool, error) {
+// isDir asks what src is without copying it. A directory that holds a file of
+// its own name looks like a file in a stream; there the sandbox is asked.
+func isDir(ctx context.Context, sb sandbox.Starter, trees sandbox.Trees, src image.Path) (bool, error) {
 	r, w := io.Pipe()
 	done := make(chan error, 1)
 	go func() {
-		err := sb.Get(ctx, src, w, 0)
+		err := trees.Get(ctx, src, w, 0)
 		w.CloseWithError(err)
 		done <- err
 	}()
@@ -227,11 +228,15 @@ func isDir(ctx context.Context, sb sandbox.Trees, src image.Path) (bool, error) 
 		return false, getErr
 	case err != nil:
 		return false, err
+	case h.Typeflag == tar.TypeDir || path.Clean(h.Name) != path.Base(string(src)):
+		return true, nil
+	case h.Typeflag != tar.TypeReg:
+		return false, errors.New("it is neither a file nor a directory")
 	}
-	return h.Typeflag == tar.TypeDir || path.Clean(h.Name) != path.Base(string(src)), nil
+	res, err := sandbox.Exec(ctx, sb, sandbox.Command{Args: []string{"/bin/sh", "-c", `[ -d "$0" ]`, string(src)}, Dir: "/", User: "0"},
+		sandbox.ExecOptions{Timeout: hookTimeout})
+	return err == nil && !res.TimedOut && res.Exit.Code == 0, nil
 }
-
-var errSeen = errors.New("seen enough")
 
 // containerPath makes a source absolute: Harbor's copy is relative to the root.
 func containerPath(source string) image.Path { return image.Path(path.Join("/", source)) }

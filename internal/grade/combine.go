@@ -122,13 +122,13 @@ func Below(rewards map[string]json.Number, minimum map[string]float64) (why stri
 			got, _ = strconv.ParseFloat(string(n), 64) // parsed before
 		}
 		if got < minimum[k] {
-			return fmt.Sprintf("%s = %s is below min_reward %s", k, show(got), show(minimum[k])), true
+			return fmt.Sprintf("%s = %s is below min_reward %s", k, number(got), number(minimum[k])), true
 		}
 	}
 	return "", false
 }
 
-func show(f float64) string {
+func number(f float64) string {
 	if math.IsInf(f, 0) {
 		return "none"
 	}

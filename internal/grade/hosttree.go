@@ -29,9 +29,10 @@ type keep struct {
 
 // kept counts what happened.
 type kept struct {
-	files, left int
-	names       []string // of the first few that were left out
-	file        bool     // the source is a file, not a directory
+	files int
+	left  int    // entries that were left out for what they are
+	over  int    // entries beyond the cap
+	name  string // of the first that was left out
 }
 
 // tree copies src out of a sandbox to the host directory dir, which is made if
@@ -45,23 +46,24 @@ func (k keep) tree(ctx context.Context, sb sandbox.Trees, src image.Path, dir st
 		w.CloseWithError(err)
 		done <- err
 	}()
-	got, err := k.unpack(tar.NewReader(r), path.Base(string(src)), dir)
-	// The reader is closed first, so that Get does not wait for it.
-	r.CloseWithError(errors.New("the host stopped reading"))
+	got, err := k.unpack(tar.NewReader(r), dir)
+	if err == nil {
+		_, err = io.Copy(io.Discard, r) // what follows the end mark
+	}
+	r.CloseWithError(errSeen) // before waiting for Get, which may wait for the reader
 	if getErr := <-done; getErr != nil && (err == nil || errors.Is(err, getErr)) {
 		return got, getErr
 	}
 	return got, err
 }
 
-func (k keep) unpack(tr *tar.Reader, base, dir string) (got kept, err error) {
+func (k keep) unpack(tr *tar.Reader, dir string) (got kept, err error) {
 	var root *os.Root
 	defer func() {
 		if root != nil {
 			root.Close()
 		}
 	}()
-	seen := 0
 	for {
 		h, err := tr.Next()
 		if errors.Is(err, io.EOF) {
@@ -82,16 +84,18 @@ func (k keep) unpack(tr *tar.Reader, base, dir string) (got kept, err error) {
 				return got, err
 			}
 		}
-		seen++
-		name := strings.TrimSuffix(path.Clean(h.Name), "/")
-		got.file = seen == 1 && h.Typeflag == tar.TypeReg && name == base
+		name := path.Clean(h.Name)
 		if name == "." {
 			continue
 		}
 		if k.skip != nil && k.skip(name) {
 			continue
 		}
-		ok := filepath.IsLocal(name) && got.files < k.files
+		if got.files >= k.files {
+			got.over++
+			continue
+		}
+		ok := filepath.IsLocal(name)
 		if ok {
 			ok, err = k.entry(root, tr, h, name)
 		}
@@ -102,9 +106,8 @@ func (k keep) unpack(tr *tar.Reader, base, dir string) (got kept, err error) {
 			got.files++
 			continue
 		}
-		got.left++
-		if len(got.names) < 3 {
-			got.names = append(got.names, name)
+		if got.left++; got.name == "" {
+			got.name = name
 		}
 	}
 }
@@ -183,11 +186,16 @@ func staysInside(name, target string) bool {
 
 // note says what a copy left out; empty if nothing.
 func (g kept) note(what string) string {
-	if g.left == 0 {
-		return ""
+	switch {
+	case g.over > 0:
+		return fmt.Sprintf("%s: %d entries beyond the first %d were not kept", what, g.over, g.files)
+	case g.left > 0:
+		return fmt.Sprintf("%s: %d entries were not kept (links, pipes, or names taken), e.g. %q", what, g.left, clip(g.name))
 	}
-	return fmt.Sprintf("%s: %d entries were not kept (devices, links out of the tree, names taken, or too many), e.g. %q", what, g.left, g.names[0])
+	return ""
 }
+
+var errSeen = errors.New("the host has seen enough")
 
 // getFile reads one small regular file out of a sandbox. Anything else of that
 // name, a link above all, is fs.ErrNotExist; a larger one is ErrTooLarge.
@@ -200,7 +208,10 @@ func getFile(ctx context.Context, sb sandbox.Trees, src image.Path, limit int64)
 		done <- err
 	}()
 	b, err := firstFile(tar.NewReader(r), path.Base(string(src)), limit)
-	r.CloseWithError(errors.New("the host stopped reading"))
+	if err == nil {
+		_, err = io.Copy(io.Discard, r)
+	}
+	r.CloseWithError(errSeen)
 	if getErr := <-done; getErr != nil && (err == nil || errors.Is(err, getErr)) {
 		return nil, getErr
 	}

@@ -40,7 +40,7 @@ func (r Request) collectRewards(ctx context.Context, sb sandbox.Trees) (map[stri
 	if n := got.note("/" + verifierDir); n != "" {
 		notes = append(notes, n)
 	}
-	if err != nil || got.left > 0 {
+	if err != nil || got.over > 0 {
 		if err := r.rewardsAlone(ctx, sb); err != nil {
 			return nil, notes, err
 		}

@@ -95,7 +95,7 @@ func packArtifact(ctx context.Context, w io.Writer, root *os.Root, at, base, to 
 		case p == base:
 			return nil
 		}
-		name, target := path.Base(p), to
+		name, target := path.Base(to), to
 		if base != "" {
 			name = relativeTo(p, base)
 			target = path.Join(to, name)

@@ -250,7 +250,7 @@ func (r Request) live(ctx context.Context) (Verdict, error) {
 // clear empties /logs/verifier and /tests in the live sandbox.
 func (r Request) clear(ctx context.Context) error {
 	res, err := sandbox.Exec(ctx, r.Live, sandbox.Command{
-		Args: []string{"/bin/sh", "-c", "rm -rf -- /" + verifierDir + " /" + testsDir}, Dir: "/", User: "0",
+		Args: []string{"/bin/sh", "-c", `rm -rf -- "$@"`, "sh", "/" + verifierDir, "/" + testsDir}, Dir: "/", User: "0",
 	}, sandbox.ExecOptions{Timeout: defaultTimeout})
 	if err != nil {
 		return fmt.Errorf("clear /%s: %w", verifierDir, err)
