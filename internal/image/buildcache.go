@@ -3,16 +3,23 @@ package image
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
+	"fmt"
 	"os"
 	"strings"
 )
 
-// Cached returns the layer that a build step with this key made before. The
-// layer is young again, so that the collector leaves it to the caller.
+// nothing stands for a step that changed nothing.
+const nothing = "nothing"
+
+// Cached returns the layer that a build step with this key made before, the
+// empty id if it changed nothing. The layer is young again, so that the
+// collector leaves it to the caller.
 func (s *Store) Cached(key string) (LayerID, bool) {
 	b, err := os.ReadFile(s.cachePath(key))
 	id := LayerID(strings.TrimSpace(string(b)))
+	if id == nothing {
+		return "", true
+	}
 	if err != nil || !id.valid() {
 		return "", false
 	}
@@ -20,11 +27,15 @@ func (s *Store) Cached(key string) (LayerID, bool) {
 	return id, ok && err == nil
 }
 
-// Cache remembers that a build step with this key makes that layer. The entry
-// goes when the collector takes the layer.
+// Cache remembers that a build step with this key makes that layer; the empty
+// id says that it changes nothing. The entry goes when the collector takes the
+// layer.
 func (s *Store) Cache(key string, id LayerID) error {
-	if !id.valid() {
-		return errors.New("cache build step: no layer id")
+	if id == "" {
+		id = nothing
+	}
+	if id != nothing && !id.valid() {
+		return fmt.Errorf("cache build step: %q is no layer id", id)
 	}
 	return s.replace(s.cachePath(key), []byte(id+"\n"))
 }
@@ -44,7 +55,8 @@ func (s *Store) sweepCache() {
 	for _, f := range all {
 		p := s.path(cacheDir, f.Name())
 		b, err := os.ReadFile(p)
-		if err == nil && !s.Has(LayerID(strings.TrimSpace(string(b)))) {
+		id := LayerID(strings.TrimSpace(string(b)))
+		if err == nil && id != nothing && !s.Has(id) {
 			_ = os.Remove(p)
 		}
 	}

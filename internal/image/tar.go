@@ -83,7 +83,7 @@ func (t *tarReader) add(h *tar.Header) error {
 		return err
 	}
 	if p != "." {
-		if p, err = t.w.land(p); err != nil {
+		if p, err = t.w.Land(p); err != nil {
 			return err
 		}
 	}
@@ -152,9 +152,10 @@ func tarPath(n string) (string, error) {
 	return p, nil
 }
 
-// land follows links among p's parents, in this layer and those below, and
-// returns where p comes to lie. What leads nowhere is made as directories.
-func (w *LayerWriter) land(p string) (string, error) {
+// Land follows links among p's parents, in this layer and those below, inside
+// the image, and returns where p comes to lie. Parents that are missing count
+// as directories.
+func (w *LayerWriter) Land(p string) (string, error) {
 	rest := strings.Split(p, "/")
 	last := rest[len(rest)-1]
 	rest = rest[:len(rest)-1]
@@ -186,17 +187,28 @@ func (w *LayerWriter) land(p string) (string, error) {
 	return join(at, last), nil
 }
 
-// linkAt returns the target if p is a symbolic link in the layer or, where the
-// layer says nothing, below it.
 func (w *LayerWriter) linkAt(p string) (string, bool) {
+	e, ok := w.Lstat(p)
+	return e.Link, ok && e.Type == TypeSymlink
+}
+
+// Lstat returns what a relative, clean path is in the layer or, where the layer
+// says nothing, below it.
+func (w *LayerWriter) Lstat(p string) (Entry, bool) {
 	if n := w.nodes[p]; n != nil {
-		return n.Link, n.Type == TypeSymlink
+		return n.Entry, n.Type != TypeWhiteout
 	}
-	if d := w.nodes[parent(p)]; w.below == nil || d != nil && d.Opaque {
-		return "", false
+	if w.below == nil {
+		return Entry{}, false
+	}
+	for d := p; d != "."; {
+		d = parent(d)
+		if n := w.nodes[d]; n != nil && (n.Opaque || !n.IsDir()) {
+			return Entry{}, false
+		}
 	}
 	e, err := w.below.Lstat(p)
-	return e.Link, err == nil && e.Type == TypeSymlink
+	return e, err == nil
 }
 
 func join(dir, name string) string {
@@ -242,7 +254,7 @@ func (t *tarReader) hardlink(h *tar.Header, e Entry) error {
 		return fmt.Errorf("hard link %q: %w", e.Path, err)
 	}
 	if to != "." {
-		if to, err = t.w.land(to); err != nil {
+		if to, err = t.w.Land(to); err != nil {
 			return err
 		}
 	}

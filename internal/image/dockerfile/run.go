@@ -1,0 +1,159 @@
+package dockerfile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"assay/internal/image"
+	"assay/internal/sandbox"
+
+	"github.com/moby/buildkit/frontend/dockerfile/instructions"
+	"github.com/moby/buildkit/frontend/dockerfile/parser"
+)
+
+const (
+	runOutput = 16 << 20 // bytes of one RUN's stream that are shown; the rest is dropped
+	lastKept  = 4 << 10  // bytes of output in a RunError
+)
+
+// run executes one command in a sandbox on the image so far; what it changed
+// is the layer.
+func (b *build) run(ctx context.Context, c *instructions.RunCommand) error {
+	if b.o.Backend == nil {
+		return errors.New("no sandbox is there to run it in")
+	}
+	args := commandLine(c)
+	key := b.key("RUN", args, b.vars.args, b.cfg.Env, b.cfg.Workdir, b.cfg.User)
+	return b.cached(key, func() (image.LayerID, error) { return b.sandboxed(ctx, args) })
+}
+
+func (b *build) sandboxed(ctx context.Context, args []string) (id image.LayerID, err error) {
+	sb, err := b.o.Backend.Create(ctx, sandbox.Spec{
+		Image: image.New("", b.stack, b.binds, b.cfg), UID: b.o.UID, Limits: b.o.Limits, Hostname: "buildkitsandbox",
+	})
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, sb.Close()) }()
+	out := &tail{w: b.o.Progress}
+	r, err := sandbox.Exec(ctx, sb, sandbox.Command{
+		Args: args, Env: b.vars.inside(), Dir: b.cfg.Workdir, User: b.cfg.User,
+	}, sandbox.ExecOptions{Timeout: b.o.Timeout, Cap: runOutput, Stdout: out, Stderr: out})
+	switch {
+	case err != nil:
+		return "", err
+	case r.Cancelled:
+		return "", fmt.Errorf("cancelled: %w", context.Cause(ctx))
+	case r.TimedOut:
+		return "", fmt.Errorf("no end after %v; its last output:\n%s", b.o.Timeout, out.last)
+	case r.Exit.Code != 0:
+		return "", &RunError{Code: r.Exit.Code, Output: out.last}
+	}
+	snap, err := sb.Snapshot(ctx)
+	if err != nil {
+		return "", err
+	}
+	return b.o.Backend.Commit(ctx, snap)
+}
+
+// commandLine gives the program and its arguments as BuildKit does: a single
+// here-document is the script itself, others are put together again for the
+// shell to read.
+func commandLine(c *instructions.RunCommand) []string {
+	args := c.CmdLine
+	if len(c.Files) > 0 && len(args) == 1 {
+		if isHeredoc(args) {
+			data := c.Files[0].Data
+			if c.Files[0].Chomp {
+				data = parser.ChompHeredocContent(data)
+			}
+			args = []string{data}
+		} else {
+			var s strings.Builder
+			s.WriteString(args[0])
+			for _, f := range c.Files {
+				s.WriteString("\n" + f.Data + f.Name)
+			}
+			args = []string{s.String()}
+		}
+	}
+	return withShell(instructions.ShellDependantCmdLine{CmdLine: args, PrependShell: c.PrependShell})
+}
+
+// tail passes output on and keeps the last of it.
+type tail struct {
+	w    io.Writer
+	last []byte
+}
+
+func (t *tail) Write(b []byte) (int, error) {
+	t.last = append(t.last, b...)
+	if n := len(t.last) - lastKept; n > 0 {
+		t.last = append(t.last[:0], t.last[n:]...)
+	}
+	return t.w.Write(b)
+}
+
+const maxPasswd = 1 << 20
+
+// userIDs finds the ids of USER's value, a name or number with an optional
+// group, in the image's own files.
+func userIDs(v *image.View, user string) (uid, gid int, err error) {
+	if user == "" {
+		return 0, 0, nil
+	}
+	name, group, hasGroup := strings.Cut(user, ":")
+	uid, err = strconv.Atoi(name)
+	named := err != nil
+	found := false
+	eachLine(v, "etc/passwd", func(f []string) {
+		if len(f) >= 4 && !found && (named && f[0] == name || !named && f[2] == name) {
+			u, errU := strconv.Atoi(f[2])
+			g, errG := strconv.Atoi(f[3])
+			if errU == nil && errG == nil {
+				uid, gid, found = u, g, true
+			}
+		}
+	})
+	if named && !found {
+		return 0, 0, fmt.Errorf("user %q is not in the image's /etc/passwd", name)
+	}
+	if !hasGroup {
+		return uid, gid, nil
+	}
+	if g, err := strconv.Atoi(group); err == nil {
+		return uid, g, nil
+	}
+	found = false
+	eachLine(v, "etc/group", func(f []string) {
+		if len(f) >= 3 && !found && f[0] == group {
+			if g, err := strconv.Atoi(f[2]); err == nil {
+				gid, found = g, true
+			}
+		}
+	})
+	if !found {
+		return 0, 0, fmt.Errorf("group %q is not in the image's /etc/group", group)
+	}
+	return uid, gid, nil
+}
+
+// eachLine calls f with the fields of every line of a file like /etc/passwd.
+// One that is missing or too large has no lines.
+func eachLine(v *image.View, file string, f func([]string)) {
+	at, err := v.Resolve(file)
+	if err != nil {
+		return
+	}
+	b, err := v.ReadFile(at, maxPasswd)
+	if err != nil {
+		return
+	}
+	for l := range strings.Lines(string(b)) {
+		f(strings.Split(strings.TrimSpace(l), ":"))
+	}
+}
