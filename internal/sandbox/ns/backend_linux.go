@@ -1,0 +1,494 @@
+package ns
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"assay/internal/image"
+	"assay/internal/sandbox"
+	"assay/internal/sandbox/ns/pid1"
+)
+
+// Backend implements sandbox.Backend.
+type Backend struct {
+	conf  Config
+	root  bool // this process is root and opens for the keeper
+	sock  packets
+	cmd   *exec.Cmd
+	noise *tail // what the keeper and its inits complain about
+	calls calls
+	done  chan struct{} // closed when the keeper's socket has ended
+	after sync.WaitGroup
+
+	mu     sync.Mutex
+	boxes  map[string]*Sandbox
+	bases  map[sandbox.Snapshot][]image.LayerID // what each snapshot lies upon
+	opened map[image.HostPath]bool              // layers the keeper has already, if root
+	closed bool
+}
+
+// Open starts a keeper. What the machine refuses is a *doctor.Refusal.
+func Open(ctx context.Context, c Config) (*Backend, error) {
+	if c.Store == nil {
+		return nil, errors.New("open sandbox backend: no layer store")
+	}
+	c = c.orDefaults()
+	b := &Backend{conf: c, root: os.Geteuid() == 0, noise: &tail{}, done: make(chan struct{}),
+		boxes: map[string]*Sandbox{}, bases: map[sandbox.Snapshot][]image.LayerID{}, opened: map[image.HostPath]bool{}}
+	b.calls.pending = map[uint32]chan answer{}
+	if err := b.startKeeper(); err != nil {
+		return nil, err
+	}
+	b.after.Go(b.read)
+	if err := b.configure(ctx); err != nil {
+		err = errors.Join(err, b.Close())
+		return nil, err
+	}
+	return b, nil
+}
+
+func (c Config) orDefaults() Config {
+	if len(c.Self) == 0 {
+		c.Self = []string{"/proc/self/exe"}
+	}
+	if c.RootUID == 0 {
+		c.RootUID = DefaultRootUID
+	}
+	if c.TmpfsMax == 0 {
+		c.TmpfsMax = 4 << 30
+		var si unix.Sysinfo_t
+		if unix.Sysinfo(&si) == nil {
+			c.TmpfsMax = min(c.TmpfsMax, int64(si.Totalram)*int64(si.Unit)/8)
+		}
+	}
+	if c.Warm == 0 {
+		c.Warm = 1
+	}
+	return c
+}
+
+// startKeeper re-executes this program in namespaces of its own.
+func (b *Backend) startKeeper() error {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	theirs := os.NewFile(uintptr(pair[1]), "keeper")
+	defer theirs.Close()
+	if b.sock, err = newPackets(pair[0]); err != nil {
+		return err
+	}
+	exe, err := os.Open(b.conf.Self[0])
+	if err != nil {
+		b.sock.Close()
+		return err
+	}
+	defer exe.Close()
+	uid, gid := os.Geteuid(), os.Getegid()
+	if b.root {
+		uid, gid = b.conf.RootUID, b.conf.RootUID
+	}
+	b.cmd = &exec.Cmd{
+		Path: b.conf.Self[0], Args: append([]string{keeperMarker}, b.conf.Self[1:]...), Dir: "/",
+		Env:        []string{"GOMAXPROCS=4"},
+		Stderr:     b.noise,
+		ExtraFiles: []*os.File{theirs, exe},
+		SysProcAttr: &syscall.SysProcAttr{
+			Cloneflags:                 unix.CLONE_NEWUSER | unix.CLONE_NEWNS,
+			UidMappings:                []syscall.SysProcIDMap{{HostID: uid, Size: 1}},
+			GidMappings:                []syscall.SysProcIDMap{{HostID: gid, Size: 1}},
+			GidMappingsEnableSetgroups: b.root,
+		},
+		// Inits that linger hold the pipe of errors open.
+		WaitDelay: 5 * time.Second,
+	}
+	if b.root {
+		b.cmd.SysProcAttr.Credential = &syscall.Credential{} // root of the namespace, no groups
+	}
+	if err := b.cmd.Start(); err != nil {
+		b.sock.Close()
+		return explainStart(err)
+	}
+	return nil
+}
+
+func (b *Backend) configure(ctx context.Context) error {
+	q := request{Op: opConfigure, Root: b.root, Scratch: b.conf.Scratch, Warm: b.conf.Warm, Disk: b.conf.Disk}
+	var fds []int
+	defer func() { closeFDs(fds) }()
+	if b.conf.Scratch != "" {
+		if err := os.MkdirAll(string(b.conf.Scratch), 0o700); err != nil {
+			return err
+		}
+	}
+	if b.root && b.conf.Scratch != "" {
+		// A directory of its own, so that the user's keeps its owner.
+		dir := string(b.conf.Scratch) + "/uid" + strconv.Itoa(b.conf.RootUID)
+		if err := os.Mkdir(dir, 0o700); err != nil && !os.IsExist(err) {
+			return err
+		}
+		if err := os.Lchown(dir, b.conf.RootUID, b.conf.RootUID); err != nil {
+			return err
+		}
+		m, err := hostTree(dir)
+		if err != nil {
+			return err
+		}
+		fds = append(fds, m)
+	}
+	_, out, err := b.call(ctx, q, fds...)
+	closeFDs(out)
+	return b.explain(err)
+}
+
+// hostTree is a detached copy of a part of the machine's tree, as root sees it.
+func hostTree(p string) (int, error) {
+	m, err := unix.OpenTree(unix.AT_FDCWD, p, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+	if err != nil {
+		return -1, fmt.Errorf("open %s: %w", p, err)
+	}
+	return m, nil
+}
+
+// calls matches replies to questions.
+type calls struct {
+	mu      sync.Mutex
+	next    uint32
+	pending map[uint32]chan answer
+}
+
+type answer struct {
+	r   reply
+	fds []int
+}
+
+func (c *calls) add() (uint32, chan answer) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.next++
+	ch := make(chan answer, 1)
+	c.pending[c.next] = ch
+	return c.next, ch
+}
+
+// take returns the channel of a question, once.
+func (c *calls) take(id uint32) chan answer {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	ch := c.pending[id]
+	delete(c.pending, id)
+	return ch
+}
+
+// read hands the keeper's answers out until its socket ends.
+func (b *Backend) read() {
+	defer close(b.done)
+	r := pid1.Receiver{P: b.sock}
+	for {
+		m, fds, err := r.Recv()
+		if err != nil {
+			return
+		}
+		a := answer{fds: fds}
+		if err := unpack(m, kindReply, &a.r); err != nil {
+			a.r = replyError(err)
+		}
+		if ch := b.calls.take(m.ID); ch != nil {
+			ch <- a
+		} else {
+			closeFDs(fds) // nobody waits any more
+		}
+	}
+}
+
+// call asks the keeper. The descriptors that come back are the caller's.
+func (b *Backend) call(ctx context.Context, q request, fds ...int) (reply, []int, error) {
+	id, ch := b.calls.add()
+	if err := send(b.sock, kindRequest, id, q, fds...); err != nil {
+		b.calls.take(id)
+		return reply{}, nil, fmt.Errorf("%s: %w", q.Op, b.lost())
+	}
+	return b.wait(ctx, q, id, ch)
+}
+
+func (b *Backend) wait(ctx context.Context, q request, id uint32, ch chan answer) (reply, []int, error) {
+	select {
+	case a := <-ch:
+		return a.r, a.fds, a.r.err()
+	case <-b.done:
+	case <-ctx.Done():
+		if b.calls.take(id) == nil { // it came at this very moment
+			a := <-ch
+			return a.r, a.fds, a.r.err()
+		}
+		return reply{}, nil, context.Cause(ctx)
+	}
+	select {
+	case a := <-ch:
+		return a.r, a.fds, a.r.err()
+	default:
+		return reply{}, nil, fmt.Errorf("%s: %w", q.Op, b.lost())
+	}
+}
+
+// lost says why the keeper does not answer.
+func (b *Backend) lost() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return sandbox.ErrClosed
+	}
+	if s := b.noise.String(); s != "" {
+		return fmt.Errorf("%w: the keeper ended: %s", sandbox.ErrLost, s)
+	}
+	return fmt.Errorf("%w: the keeper ended", sandbox.ErrLost)
+}
+
+// Capabilities of this backend.
+func (b *Backend) Capabilities() sandbox.Capabilities {
+	return sandbox.Capabilities{
+		Name: "ns", UIDModes: []sandbox.UIDMode{sandbox.UIDSingle},
+		Snapshots: true, Peek: true, TTY: true, Relays: true,
+		Networks:  []sandbox.Network{sandbox.NetNone},
+		Limits:    []string{"disk:tmpfs", "inodes:tmpfs", "pids:rlimit", "files:rlimit"},
+		Isolation: "shares the kernel with the host: stops accidents and ordinary hostile programs, not a kernel exploit",
+	}
+}
+
+// Create makes a sandbox.
+func (b *Backend) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox, error) {
+	s, err := b.create(ctx, spec)
+	if err != nil {
+		return nil, fmt.Errorf("create sandbox: %w", err)
+	}
+	return s, nil
+}
+
+func (b *Backend) create(ctx context.Context, spec sandbox.Spec) (*Sandbox, error) {
+	s, q, err := b.plan(spec)
+	if err != nil {
+		return nil, err
+	}
+	fds, err := b.openAll(q)
+	defer func() { closeFDs(fds) }()
+	if err != nil {
+		return nil, err
+	}
+	r, out, err := b.call(ctx, q, fds...)
+	if err != nil {
+		closeFDs(out)
+		return nil, b.explain(err)
+	}
+	s.pid = r.Pid
+	if err := s.begin(ctx, out); err != nil {
+		b.destroy(s.name)
+		return nil, err
+	}
+	b.mu.Lock()
+	closed := b.closed
+	if !closed {
+		b.boxes[s.name] = s
+	}
+	b.mu.Unlock()
+	if closed {
+		return nil, errors.Join(sandbox.ErrClosed, s.Close())
+	}
+	return s, nil
+}
+
+// plan checks a spec and says what the keeper is to make of it.
+func (b *Backend) plan(spec sandbox.Spec) (*Sandbox, request, error) {
+	q := request{Op: opCreate, Sandbox: rand.Text(), Snapshot: spec.From}
+	if err := supported(spec); err != nil {
+		return nil, q, err
+	}
+	layers := slices.Concat(spec.Image.Layers, spec.Extra)
+	for _, l := range layers {
+		if !b.conf.Store.Has(l) {
+			return nil, q, fmt.Errorf("layer %s of image %s is not in the store", l.Short(), spec.Image.Name)
+		}
+		q.Layers = append(q.Layers, b.conf.Store.Dir(l))
+	}
+	if spec.From != "" {
+		b.mu.Lock()
+		base, ok := b.bases[spec.From]
+		b.mu.Unlock()
+		if !ok {
+			return nil, q, fmt.Errorf("snapshot %s is not of this backend or was dropped", spec.From)
+		}
+		if !slices.Equal(base, layers) {
+			return nil, q, fmt.Errorf("snapshot %s stands on other layers than the spec's image", spec.From)
+		}
+		q.Layers = nil
+	}
+	for _, m := range spec.Image.Binds {
+		q.Binds = append(q.Binds, bind{m.Source, m.Target, true})
+	}
+	for _, m := range spec.Mounts {
+		src := m.Host
+		if m.Layer != "" {
+			src = b.conf.Store.Dir(m.Layer)
+		}
+		q.Binds = append(q.Binds, bind{src, m.Target, m.ReadOnly || m.Layer != ""})
+	}
+	if spec.Image.Config.Workdir != "" {
+		q.Dirs = append(q.Dirs, spec.Image.Config.Workdir)
+	}
+	s := newSandbox(b, q.Sandbox, spec, layers)
+	q.Bytes, q.Inodes, q.Disk = s.limits.DiskBytes, s.limits.Inodes, s.disk
+	if q.Disk && b.conf.Scratch == "" {
+		return nil, q, fmt.Errorf("a disk limit of %d bytes is too much for memory and there is no scratch directory: %w", q.Bytes, sandbox.ErrUnsupported)
+	}
+	return s, q, nil
+}
+
+// supported refuses what this backend does not do.
+func supported(spec sandbox.Spec) error {
+	no := func(what string) error { return fmt.Errorf("%s: %w", what, sandbox.ErrUnsupported) }
+	switch {
+	case spec.Network != "" && spec.Network != sandbox.NetNone:
+		return no("network " + strconv.Quote(string(spec.Network)))
+	case spec.UID != sandbox.UIDAuto && spec.UID != sandbox.UIDSingle:
+		return no("uid mode " + strconv.Quote(string(spec.UID)))
+	case spec.Service != "" && spec.Service != "main":
+		return no("service " + strconv.Quote(spec.Service))
+	case len(spec.Hostname) > 64:
+		return no("a host name of more than 64 bytes")
+	}
+	for _, m := range spec.Mounts {
+		if (m.Layer == "") == (m.Host == "") {
+			return fmt.Errorf("mount at %s: exactly one source is needed", m.Target)
+		}
+		if !strings.HasPrefix(string(m.Target), "/") || inTree(m.Target) == "" {
+			return fmt.Errorf("mount at %q: the target is not a path below /", m.Target)
+		}
+		if m.Layer != "" && !m.ReadOnly {
+			return no("a layer that is mounted for writing")
+		}
+	}
+	for _, r := range spec.Relays {
+		if r.Port < 1 || r.Port > 65535 || r.Handle == nil {
+			return fmt.Errorf("relay of port %d: no such port or no handler", r.Port)
+		}
+	}
+	return nil
+}
+
+// openAll opens for the keeper what only root can, in the order of the
+// request. Descriptors are the caller's even with an error.
+func (b *Backend) openAll(q request) (fds []int, err error) {
+	if !b.root {
+		return nil, nil
+	}
+	for _, l := range q.Layers {
+		m, err := hostTree(string(l))
+		if err != nil {
+			return fds, err
+		}
+		fds = append(fds, m)
+	}
+	for _, m := range q.Binds {
+		fd, err := hostTree(string(m.Source))
+		if err != nil {
+			return fds, err
+		}
+		fds = append(fds, fd)
+	}
+	return fds, nil
+}
+
+// destroy ends what the keeper has of a sandbox.
+func (b *Backend) destroy(name string) {
+	b.mu.Lock()
+	delete(b.boxes, name)
+	b.mu.Unlock()
+	_, fds, _ := b.call(context.Background(), request{Op: opDestroy, Sandbox: name}) // a keeper that is gone took it along
+	closeFDs(fds)
+}
+
+// Drop frees a snapshot. Sandboxes made from it live on.
+func (b *Backend) Drop(s sandbox.Snapshot) error {
+	b.mu.Lock()
+	_, ok := b.bases[s]
+	delete(b.bases, s)
+	b.mu.Unlock()
+	if !ok {
+		return nil
+	}
+	_, fds, err := b.call(context.Background(), request{Op: opDrop, Snapshot: s})
+	closeFDs(fds)
+	return err
+}
+
+// Close ends everything. It may be repeated.
+func (b *Backend) Close() error {
+	b.mu.Lock()
+	if b.closed {
+		b.mu.Unlock()
+		b.after.Wait()
+		return nil
+	}
+	b.closed = true
+	boxes := b.boxes
+	b.boxes = map[string]*Sandbox{}
+	b.mu.Unlock()
+	for _, s := range boxes {
+		s.shut()
+	}
+	b.sock.CloseWrite() // the keeper reads the end, ends its inits and cleans up
+	killer := time.AfterFunc(closeTime, func() { _ = b.cmd.Process.Kill() })
+	err := b.cmd.Wait()
+	killer.Stop()
+	b.sock.Close()
+	b.after.Wait()
+	for _, s := range boxes {
+		s.ended()
+	}
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		err = nil // it failed to start, or was killed; whoever used it heard of it
+	}
+	return err
+}
+
+// closeTime is how long a keeper may take to remove disk volumes.
+const closeTime = time.Minute
+
+// tail keeps the last bytes of what is written.
+type tail struct {
+	mu sync.Mutex
+	b  []byte
+}
+
+var _ io.Writer = (*tail)(nil)
+
+const tailSize = 8 << 10
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.b = append(t.b, p...)
+	if len(t.b) > tailSize {
+		t.b = append([]byte(nil), t.b[len(t.b)-tailSize:]...)
+	}
+	return len(p), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return strings.TrimSpace(string(t.b))
+}

@@ -1,0 +1,423 @@
+package ns
+
+import (
+	"fmt"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"assay/internal/image"
+	"assay/internal/sandbox"
+)
+
+// stack is a tree without the volume that is written: layers of the store and
+// frozen volumes upon them, both bottom first. It never changes.
+type stack struct {
+	layers []string
+	frozen []*volume
+}
+
+// lowers lists the directories as an overlay takes them, top first.
+func (s *stack) lowers(skeleton string) []string {
+	out := make([]string, 0, len(s.frozen)+len(s.layers)+1)
+	for _, v := range slices.Backward(s.frozen) {
+		out = append(out, v.upper())
+	}
+	for _, l := range slices.Backward(s.layers) {
+		out = append(out, l)
+	}
+	return append(out, skeleton)
+}
+
+// box is the keeper's side of a sandbox.
+type box struct {
+	init     *initProc
+	binds    []int    // open paths that every new root gets mounts of
+	readOnly []bool   // of binds
+	adopted  []string // where they are attached, if the backend opened them
+	skel     string
+	disk     bool
+
+	mu     sync.RWMutex // written by what replaces the tree
+	base   *stack       // what Create stood upon; holds its volumes
+	on     *stack       // what is below the volume now; holds its volumes
+	vol    *volume
+	root   int // the overlay
+	bytes  int64
+	inodes int64
+	gone   bool
+}
+
+func (k *keeper) box(name string) (*box, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	b := k.boxes[name]
+	if b == nil {
+		return nil, fmt.Errorf("sandbox %s: %w", name, sandbox.ErrClosed)
+	}
+	return b, nil
+}
+
+// snapshot returns a snapshot's stack, held.
+func (k *keeper) snapshot(s sandbox.Snapshot) (*stack, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	st := k.snaps[s]
+	if st == nil {
+		return nil, fmt.Errorf("snapshot %s is not of this backend or was dropped", s)
+	}
+	for _, v := range st.frozen {
+		v.refs++
+	}
+	return st, nil
+}
+
+// create makes volume, overlay and init. It answers with the init's socket,
+// the root and the binds.
+func (k *keeper) create(q request, fds []int) (out []int, pid int, err error) {
+	b := &box{bytes: q.Bytes, inodes: q.Inodes, disk: q.Disk, root: -1}
+	defer func() {
+		if err != nil {
+			k.free(b)
+		}
+	}()
+	if q.Snapshot != "" {
+		b.base, err = k.snapshot(q.Snapshot)
+	} else {
+		b.base, err = k.openLayers(q, &fds)
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	b.on = b.base
+	k.hold(b.on.frozen...)
+	if err = k.openBinds(b, q, fds); err != nil {
+		return nil, 0, err
+	}
+	if b.skel, err = k.skeleton(b, q); err != nil {
+		return nil, 0, err
+	}
+	if out, err = k.freshRoot(b); err != nil {
+		return nil, 0, err
+	}
+	if b.init, err = k.spawner.take(); err != nil {
+		return out, 0, err
+	}
+	sock := b.init.sock
+	k.mu.Lock()
+	k.boxes[q.Sandbox] = b
+	k.mu.Unlock()
+	b.init.sock = -1
+	return append([]int{sock}, out...), b.init.pid, nil
+}
+
+// openLayers opens the layers of a new stack and takes their descriptors.
+func (k *keeper) openLayers(q request, fds *[]int) (*stack, error) {
+	st := &stack{}
+	if k.conf.Root && len(*fds) < len(q.Layers) {
+		return nil, fmt.Errorf("layers without their mounts")
+	}
+	for i, l := range q.Layers {
+		given := -1
+		if k.conf.Root {
+			given = (*fds)[i]
+		}
+		p, err := k.openLayer(l, given)
+		if err != nil {
+			return nil, fmt.Errorf("layer %s: %w", l, err)
+		}
+		st.layers = append(st.layers, p)
+	}
+	if k.conf.Root {
+		// Descriptors before the binds'; the caller closes all of them.
+		*fds = (*fds)[len(q.Layers):]
+	}
+	return st, nil
+}
+
+// openLayer keeps each layer open for as long as the keeper lives.
+func (k *keeper) openLayer(l image.HostPath, given int) (string, error) {
+	k.mu.Lock()
+	p, ok := k.layers[l]
+	k.mu.Unlock()
+	if ok {
+		return p, nil
+	}
+	if given >= 0 {
+		at, err := k.adopt(given)
+		if err != nil {
+			return "", err
+		}
+		p = at
+	} else {
+		fd, err := k.openHost(l)
+		if err != nil {
+			return "", err
+		}
+		p = fdPath(fd)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.layers[l] = p
+	return p, nil
+}
+
+// adopt attaches a mount that the backend opened; before Linux 6.15 a detached
+// one can neither be copied nor be a layer.
+func (k *keeper) adopt(m int) (string, error) {
+	p := "/layers/" + strconv.Itoa(k.number())
+	var st unix.Stat_t
+	err := unix.Fstat(m, &st)
+	if err == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR {
+		err = os.Mkdir(p, 0o755)
+	} else if err == nil {
+		err = os.WriteFile(p, nil, 0o644)
+	}
+	if err == nil {
+		err = attach(m, p)
+	}
+	return p, err
+}
+
+// openBinds opens the mounts that go into every root of the box.
+func (k *keeper) openBinds(b *box, q request, fds []int) error {
+	if k.conf.Root && len(fds) != len(q.Binds) {
+		return fmt.Errorf("binds without their mounts")
+	}
+	for i, m := range q.Binds {
+		given := -1
+		if k.conf.Root {
+			given = fds[i]
+		}
+		fd, err := k.openBind(b, m, given)
+		if err != nil {
+			return fmt.Errorf("mount %s: %w", m.Source, err)
+		}
+		b.binds, b.readOnly = append(b.binds, fd), append(b.readOnly, m.ReadOnly)
+	}
+	return nil
+}
+
+func (k *keeper) openBind(b *box, m bind, given int) (int, error) {
+	if given < 0 {
+		return k.openHost(m.Source)
+	}
+	p, err := k.adopt(given)
+	if err != nil {
+		return -1, err
+	}
+	b.adopted = append(b.adopted, p)
+	return unix.Open(p, unix.O_PATH|unix.O_CLOEXEC, 0)
+}
+
+// skeleton is a directory with everything that is mounted on, so that a tree
+// needs no change for it. It lies at the bottom of every stack.
+func (k *keeper) skeleton(b *box, q request) (string, error) {
+	dirs := []string{"proc", "dev", "tmp"}
+	files := []string{}
+	for _, d := range q.Dirs {
+		dirs = append(dirs, inTree(d))
+	}
+	for i, m := range q.Binds {
+		var st unix.Stat_t
+		if err := unix.Fstat(b.binds[i], &st); err != nil {
+			return "", err
+		}
+		if st.Mode&unix.S_IFMT == unix.S_IFDIR {
+			dirs = append(dirs, inTree(m.Target))
+		} else {
+			files = append(files, inTree(m.Target))
+		}
+	}
+	key := strings.Join(dirs, "\x00") + "\x00\x00" + strings.Join(files, "\x00")
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if p, ok := k.skels[key]; ok {
+		return p, nil
+	}
+	k.next++
+	p := "/skel/" + strconv.Itoa(k.next)
+	if err := os.Mkdir(p, 0o755); err != nil {
+		return "", err
+	}
+	for _, d := range dirs {
+		if err := os.MkdirAll(path.Join(p, d), 0o755); err != nil {
+			return "", err
+		}
+	}
+	if err := os.Chmod(p+"/tmp", 0o777|os.ModeSticky); err != nil {
+		return "", err
+	}
+	for _, f := range files {
+		if err := os.MkdirAll(path.Dir(path.Join(p, f)), 0o755); err != nil {
+			return "", err
+		}
+		if err := os.WriteFile(path.Join(p, f), nil, 0o644); err != nil {
+			return "", err
+		}
+	}
+	k.skels[key] = p
+	return p, nil
+}
+
+// inTree makes a path relative to a tree's root.
+func inTree(p image.Path) string { return strings.TrimPrefix(path.Clean("/"+string(p)), "/") }
+
+// freshRoot gives the box a new volume upon its stack and returns the overlay
+// and copies of the binds, for the init. The box keeps a descriptor of its own.
+func (k *keeper) freshRoot(b *box) ([]int, error) {
+	bytes, inodes := b.bytes, b.inodes
+	for _, v := range b.on.frozen[min(len(b.base.frozen), len(b.on.frozen)):] {
+		ub, ui := v.used() // what was frozen since counts against the limit
+		bytes, inodes = max(bytes-ub, 1<<16), max(inodes-ui, 16)
+	}
+	v, err := k.newVolume(bytes, inodes, b.disk)
+	if err != nil {
+		return nil, err
+	}
+	root, err := k.overlay(b.on.lowers(b.skel), v.upper(), v.work())
+	if err != nil {
+		k.release(v)
+		return nil, stepError("overlay", err)
+	}
+	b.vol, b.root = v, root
+	own, err := unix.FcntlInt(uintptr(root), unix.F_DUPFD_CLOEXEC, 3)
+	if err != nil {
+		return nil, err
+	}
+	out := []int{own}
+	for i, src := range b.binds {
+		m, err := cloneTree(src)
+		if err == nil {
+			out = append(out, m)
+			err = restrict(m, b.readOnly[i])
+		}
+		if err != nil {
+			return out, fmt.Errorf("mount: %w", err)
+		}
+	}
+	return out, nil
+}
+
+// free gives everything of a box back. No process of it is left.
+func (k *keeper) free(b *box) {
+	if b.root >= 0 {
+		unix.Close(b.root)
+		b.root = -1
+	}
+	for _, fd := range b.binds {
+		unix.Close(fd)
+	}
+	for _, p := range b.adopted {
+		_ = unix.Unmount(p, unix.MNT_DETACH)
+		_ = os.Remove(p)
+	}
+	b.binds, b.adopted = nil, nil
+	if b.vol != nil {
+		k.release(b.vol)
+	}
+	if b.on != nil {
+		k.release(b.on.frozen...)
+	}
+	if b.base != nil {
+		k.release(b.base.frozen...)
+	}
+	b.vol, b.on, b.base = nil, nil, nil
+}
+
+// replace drops the box's tree, which no process sees any more.
+func (k *keeper) replace(b *box) {
+	unix.Close(b.root)
+	b.root = -1
+	k.release(b.vol)
+	b.vol = nil
+}
+
+// freeze makes the written volume part of a new stack, which is the snapshot,
+// and goes on upon it.
+func (k *keeper) freeze(q request) ([]int, error) {
+	b, err := k.box(q.Sandbox)
+	if err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.gone || b.vol == nil {
+		return nil, sandbox.ErrClosed
+	}
+	st := &stack{layers: b.on.layers, frozen: append(slices.Clone(b.on.frozen), b.vol)}
+	k.hold(st.frozen...) // by the snapshot
+	k.hold(st.frozen...) // by the box
+	k.release(b.on.frozen...)
+	b.on = st
+	k.replace(b)
+	k.mu.Lock()
+	k.snaps[q.Snapshot] = st
+	k.mu.Unlock()
+	return k.freshRoot(b)
+}
+
+// restack throws the written volume away and goes on upon a snapshot, or upon
+// what Create stood on.
+func (k *keeper) restack(q request) ([]int, error) {
+	b, err := k.box(q.Sandbox)
+	if err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.gone || b.vol == nil {
+		return nil, sandbox.ErrClosed
+	}
+	st := b.base
+	if q.Snapshot != "" {
+		if st, err = k.snapshot(q.Snapshot); err != nil {
+			return nil, err
+		}
+		if !slices.Equal(st.layers, b.base.layers) {
+			k.release(st.frozen...)
+			return nil, fmt.Errorf("snapshot %s is of another image: %w", q.Snapshot, sandbox.ErrUnsupported)
+		}
+	} else {
+		k.hold(st.frozen...)
+	}
+	k.release(b.on.frozen...)
+	b.on = st
+	k.replace(b)
+	return k.freshRoot(b)
+}
+
+// drop forgets a snapshot. Sandboxes upon it live on.
+func (k *keeper) drop(s sandbox.Snapshot) error {
+	k.mu.Lock()
+	st := k.snaps[s]
+	delete(k.snaps, s)
+	k.mu.Unlock()
+	if st != nil {
+		k.release(st.frozen...)
+	}
+	return nil
+}
+
+// destroy ends a sandbox. When it returns, every process of it is gone.
+func (k *keeper) destroy(name string) error {
+	k.mu.Lock()
+	b := k.boxes[name]
+	delete(k.boxes, name)
+	k.mu.Unlock()
+	if b == nil {
+		return nil
+	}
+	b.init.kill()
+	<-b.init.done
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.gone = true
+	k.free(b)
+	return nil
+}

@@ -1,0 +1,181 @@
+package ns
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"syscall"
+
+	"assay/internal/doctor"
+	"assay/internal/image"
+	"assay/internal/sandbox"
+	"assay/internal/sandbox/ns/pid1"
+)
+
+// packets is a SEQPACKET socket of the runtime's poller.
+type packets struct{ *net.UnixConn }
+
+// newPackets takes fd over.
+func newPackets(fd int) (packets, error) {
+	f := os.NewFile(uintptr(fd), "socket")
+	defer f.Close()
+	c, err := net.FileConn(f)
+	if err != nil {
+		return packets{}, err
+	}
+	u, ok := c.(*net.UnixConn)
+	if !ok {
+		c.Close()
+		return packets{}, errors.New("not a unix socket")
+	}
+	return packets{u}, nil
+}
+
+func (p packets) Send(b, oob []byte) error {
+	_, _, err := p.WriteMsgUnix(b, oob, nil)
+	return err
+}
+
+func (p packets) Recv(b, oob []byte) (int, int, error) {
+	n, oobn, _, _, err := p.ReadMsgUnix(b, oob)
+	if err == nil && n == 0 {
+		err = io.EOF
+	}
+	return n, oobn, err
+}
+
+// op is what the backend asks its keeper.
+type op string
+
+const (
+	opConfigure op = "configure"
+	opCreate    op = "create"
+	opRestack   op = "restack" // drop what is written, stand on a snapshot
+	opFreeze    op = "freeze"
+	opPeek      op = "peek"
+	opPut       op = "put"
+	opGet       op = "get"
+	opDiff      op = "diff"
+	opDrop      op = "drop"
+	opDestroy   op = "destroy"
+)
+
+// request is one question. Descriptors come in the order of the fields that
+// mention them.
+type request struct {
+	Op       op
+	Sandbox  string           `json:",omitempty"`
+	Snapshot sandbox.Snapshot `json:",omitempty"`
+
+	// configure
+	Root    bool           `json:",omitempty"` // the backend is root and opens what we cannot: a mount comes with every path
+	Scratch image.HostPath `json:",omitempty"` // fds: its mount, if Root
+	Warm    int            `json:",omitempty"`
+
+	// create
+	Layers []image.HostPath `json:",omitempty"` // bottom first; fds: if Root, one each
+	Binds  []bind           `json:",omitempty"` // fds: if Root, one each
+	Dirs   []image.Path     `json:",omitempty"` // that must exist
+	Disk   bool             `json:",omitempty"`
+	Bytes  int64            `json:",omitempty"`
+	Inodes int64            `json:",omitempty"`
+
+	// put and get; fds: the pipe
+	Path image.Path `json:",omitempty"`
+	Max  int64      `json:",omitempty"`
+}
+
+type bind struct {
+	Source   image.HostPath
+	Target   image.Path
+	ReadOnly bool
+}
+
+// reply is one answer. Descriptors: for create the init's socket, the root and
+// the binds; for restack and freeze the root and the binds.
+type reply struct {
+	Err     string          `json:",omitempty"`
+	Errno   int             `json:",omitempty"`
+	Kind    string          `json:",omitempty"` // of an error: one of errKinds
+	Finding *doctor.Finding `json:",omitempty"`
+	Pid     int             `json:",omitempty"` // the init's
+}
+
+// errKinds are the errors that keep their identity on the way.
+func errKinds() map[string]error {
+	return map[string]error{
+		"notexist": fs.ErrNotExist, "toolarge": sandbox.ErrTooLarge, "unsupported": sandbox.ErrUnsupported,
+		"closed": sandbox.ErrClosed,
+	}
+}
+
+// replyError packs an error.
+func replyError(err error) reply {
+	r := reply{Err: err.Error()}
+	for k, e := range errKinds() {
+		if errors.Is(err, e) {
+			r.Kind = k
+		}
+	}
+	var e syscall.Errno
+	if errors.As(err, &e) {
+		r.Errno = int(e)
+	}
+	var ref *doctor.Refusal
+	if errors.As(err, &ref) {
+		r.Finding = &ref.Finding
+	}
+	return r
+}
+
+// remoteError is an error that happened in the keeper.
+type remoteError struct {
+	text   string
+	causes []error
+}
+
+func (e *remoteError) Error() string   { return e.text }
+func (e *remoteError) Unwrap() []error { return e.causes }
+
+// err unpacks it.
+func (r reply) err() error {
+	if r.Err == "" {
+		return nil
+	}
+	if r.Finding != nil {
+		return &doctor.Refusal{Finding: *r.Finding}
+	}
+	e := &remoteError{text: r.Err}
+	if k := errKinds()[r.Kind]; k != nil {
+		e.causes = append(e.causes, k)
+	}
+	if r.Errno != 0 {
+		e.causes = append(e.causes, syscall.Errno(r.Errno))
+	}
+	return e
+}
+
+// message kinds between backend and keeper; pid1's are not used there.
+const (
+	kindRequest pid1.Kind = 100
+	kindReply   pid1.Kind = 101
+)
+
+func send(p pid1.Packets, kind pid1.Kind, id uint32, v any, fds ...int) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return pid1.Send(p, pid1.Message{Kind: kind, ID: id, Strs: []string{string(b)}}, fds...)
+}
+
+func unpack(m pid1.Message, kind pid1.Kind, v any) error {
+	if m.Kind != kind || len(m.Strs) != 1 {
+		return fmt.Errorf("unexpected message %d", m.Kind)
+	}
+	return json.Unmarshal([]byte(m.Strs[0]), v)
+}

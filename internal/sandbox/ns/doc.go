@@ -1,0 +1,40 @@
+// Package ns is the sandbox that needs nothing but Linux: user, mount, pid,
+// network, IPC, UTS and cgroup namespaces, an overlay and pivot_root. No root,
+// no daemon, no setuid helper. It protects the host from accidents and from
+// ordinary hostile programs; it shares the kernel and does not resist an
+// exploit of it.
+//
+// # Processes
+//
+// A [Backend] owns one keeper: this program re-executed in a user and mount
+// namespace of its own, where it is root of nothing but that. The keeper holds
+// every file system of every sandbox and spawns one init per sandbox
+// (package pid1), the first process of further, nested namespaces. The
+// backend talks to the keeper and directly to each init over inherited
+// SEQPACKET sockets; there is no path, port or token that somebody else could
+// connect to.
+//
+//	backend ── keeper: volumes, overlays, put, get, diff
+//	   └────── init (one per sandbox): start, signal, kill, relays
+//
+// When the backend's process ends, however it ends, the keeper reads the end of
+// its socket and exits, every init dies with it, and mounts and memory go with
+// the last process that sees them. Only disk volumes can stay; the next Open
+// with the same Scratch removes them.
+//
+// # Trees
+//
+// A volume is a tmpfs of a fixed size, or a directory of Scratch, with an upper
+// and a work directory. A sandbox's tree is an overlay of its image's layers,
+// frozen volumes, and one volume that is written. To snapshot is to kill every
+// process, to freeze the volume and to lay a new one upon it: nothing is
+// copied. Volumes are counted; the last sandbox or snapshot that uses one frees
+// it. Overlays are never attached where the keeper spawns from, so that a new
+// sandbox sees nothing of another one, not even for a moment.
+//
+// # Users
+//
+// There is one user id inside, 0. For an ordinary user it is that user; for
+// root it is Config.RootUID, never the machine's root. A command that asks for
+// another user runs as the sandbox's root, and Held says so.
+package ns

@@ -1,0 +1,213 @@
+package ns
+
+import (
+	"archive/tar"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"assay/internal/sandbox"
+)
+
+// maxDepth is of directories in a tree that is read; a program can nest
+// deeper than any path is long.
+const maxDepth = 256
+
+// get writes a part of the tree as a tar stream.
+func (k *keeper) get(q request, pipe io.Writer) error {
+	root, err := k.openRoot(q.Sandbox)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(root)
+	err = k.getFrom(root, q, pipe)
+	if err == unix.ENOENT || err == unix.ENOTDIR {
+		err = os.ErrNotExist
+	}
+	if err != nil {
+		return fmt.Errorf("get %s: %w", q.Path, err)
+	}
+	return nil
+}
+
+func (k *keeper) getFrom(root int, q request, pipe io.Writer) error {
+	rel := inTree(q.Path)
+	if rel == "" {
+		rel = "."
+	}
+	parent, err := openTreeDir(root, path.Dir(rel))
+	if err != nil {
+		return err
+	}
+	defer unix.Close(parent)
+	p := &packer{w: tar.NewWriter(pipe), max: q.Max, links: map[inode]string{}, buf: make([]byte, 128<<10)}
+	base := path.Base(rel)
+	var st unix.Stat_t
+	if err := unix.Fstatat(parent, base, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return err
+	}
+	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
+		err = p.dir(parent, base, "", 0)
+	} else {
+		err = p.entry(parent, base, base, 0)
+	}
+	if err != nil {
+		return err
+	}
+	return p.w.Close()
+}
+
+type inode struct{ dev, ino uint64 }
+
+type packer struct {
+	w     *tar.Writer
+	max   int64 // 0: none
+	bytes int64
+	links map[inode]string // the first name of a file that has several
+	buf   []byte
+}
+
+// dir writes the content of a directory in the order of its names.
+func (p *packer) dir(parent int, base, rel string, depth int) error {
+	if depth > maxDepth {
+		return fmt.Errorf("%.200q: nested deeper than %d: %w", rel, maxDepth, sandbox.ErrTooLarge)
+	}
+	fd, err := unix.Openat(parent, base, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	f := os.NewFile(uintptr(fd), base)
+	defer f.Close()
+	if err := refuseKernelTrees(fd); err != nil {
+		if rel == "" {
+			return err
+		}
+		return nil // /proc and its like are no part of a tree
+	}
+	names, err := f.Readdirnames(-1)
+	if err != nil {
+		return err
+	}
+	slices.Sort(names)
+	for _, n := range names {
+		err := p.entry(fd, n, path.Join(rel, n), depth)
+		if err != nil && !errors.Is(err, unix.ENOENT) { // it went meanwhile
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *packer) entry(dir int, base, rel string, depth int) error {
+	var st unix.Stat_t
+	if err := unix.Fstatat(dir, base, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return err
+	}
+	h := &tar.Header{Name: rel, Mode: int64(st.Mode & 0o7777), ModTime: time.Unix(st.Mtim.Sec, st.Mtim.Nsec), Format: tar.FormatPAX}
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFDIR:
+		h.Typeflag, h.Name = tar.TypeDir, rel+"/"
+		if err := p.header(h); err != nil {
+			return err
+		}
+		return p.dir(dir, base, rel, depth+1)
+	case unix.S_IFLNK:
+		to, err := readlinkat(dir, base)
+		if err != nil {
+			return err
+		}
+		h.Typeflag, h.Linkname = tar.TypeSymlink, to
+		return p.header(h)
+	case unix.S_IFIFO:
+		h.Typeflag = tar.TypeFifo
+		return p.header(h)
+	case unix.S_IFREG:
+		return p.file(dir, base, h)
+	}
+	return nil // devices and sockets are no data
+}
+
+// header counts 512 bytes an entry, so that a tree of empty files ends too.
+func (p *packer) header(h *tar.Header) error {
+	return p.w.WriteHeader(h)
+}
+
+func (p *packer) file(dir int, base string, h *tar.Header) error {
+	fd, err := unix.Openat(dir, base, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err == unix.ELOOP || err == unix.ENXIO {
+		return unix.ENOENT // something else stands there since
+	}
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return unix.ENOENT
+	}
+	if st.Nlink > 1 {
+		key := inode{uint64(st.Dev), st.Ino}
+		if first, ok := p.links[key]; ok {
+			h.Typeflag, h.Linkname = tar.TypeLink, first
+			return p.header(h)
+		}
+		p.links[key] = h.Name
+	}
+	h.Typeflag, h.Size = tar.TypeReg, st.Size
+	if p.max > 0 && p.bytes+h.Size > p.max {
+		return fmt.Errorf("%.200q: more than %d bytes: %w", h.Name, p.max, sandbox.ErrTooLarge)
+	}
+	p.bytes += h.Size
+	if err := p.header(h); err != nil {
+		return err
+	}
+	// Exactly the announced size, however the file changes meanwhile.
+	n, err := io.CopyBuffer(struct{ io.Writer }{p.w}, io.LimitReader(fdReader(fd), h.Size), p.buf)
+	if err == nil && n < h.Size {
+		_, err = io.CopyN(p.w, zeros{}, h.Size-n)
+	}
+	return err
+}
+
+func readlinkat(dir int, base string) (string, error) {
+	buf := make([]byte, unix.PathMax)
+	n, err := unix.Readlinkat(dir, base, buf)
+	if err == unix.EINVAL {
+		return "", unix.ENOENT // no link any more
+	}
+	if err != nil {
+		return "", err
+	}
+	return string(buf[:n]), nil
+}
+
+// fdReader reads a descriptor without owning it.
+type fdReader int
+
+func (f fdReader) Read(b []byte) (int, error) {
+	for {
+		n, err := unix.Read(int(f), b)
+		switch {
+		case err == unix.EINTR:
+		case err != nil:
+			return 0, err
+		case n == 0:
+			return 0, io.EOF
+		default:
+			return n, nil
+		}
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(b []byte) (int, error) { clear(b); return len(b), nil }

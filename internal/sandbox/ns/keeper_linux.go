@@ -1,0 +1,269 @@
+package ns
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"assay/internal/image"
+	"assay/internal/sandbox"
+	"assay/internal/sandbox/ns/pid1"
+)
+
+// Main runs the keeper if args are a keeper's; handled is false for every
+// other command line. A program that calls Open calls it before anything else.
+func Main(args []string) (exit int, handled bool) {
+	if len(args) == 0 || args[0] != keeperMarker {
+		return 0, false
+	}
+	return keep(), true
+}
+
+// Descriptors that a keeper is born with.
+const (
+	keeperSocket = 3
+	keeperExe    = 4
+)
+
+// keeper owns every volume, mount and init of one backend.
+type keeper struct {
+	sock      packets
+	host      int    // the machine's root directory
+	scratch   string // what of the scratch directory is ours
+	conf      request
+	spawner   *spawner
+	oldMounts bool // no lowerdir+
+
+	mu     sync.Mutex
+	next   int
+	boxes  map[string]*box
+	snaps  map[sandbox.Snapshot]*stack
+	layers map[image.HostPath]string // opened layers, as paths for overlay
+	skels  map[string]string
+	trash  sync.WaitGroup // removals in the background
+}
+
+// keep serves until the backend is gone.
+func keep() int {
+	unix.CloseOnExec(keeperSocket)
+	unix.CloseOnExec(keeperExe)
+	sock, err := newPackets(keeperSocket)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "keeper:", err)
+		return 1
+	}
+	k := &keeper{sock: sock, boxes: map[string]*box{}, snaps: map[sandbox.Snapshot]*stack{},
+		layers: map[image.HostPath]string{}, skels: map[string]string{}}
+	r := pid1.Receiver{P: sock}
+	m, fds, err := r.Recv()
+	if err != nil {
+		return 1
+	}
+	err = unpack(m, kindRequest, &k.conf)
+	if err == nil {
+		err = k.setUp(fds)
+	}
+	answer := reply{}
+	if err != nil {
+		answer = replyError(err)
+	}
+	if serr := send(sock, kindReply, m.ID, answer); err != nil || serr != nil {
+		if k.spawner != nil {
+			k.spawner.close()
+		}
+		return 1
+	}
+	k.serve(&r)
+	k.tearDown()
+	return 0
+}
+
+// serve answers each request in a goroutine of its own.
+func (k *keeper) serve(r *pid1.Receiver) {
+	var wg sync.WaitGroup
+	for {
+		m, fds, err := r.Recv()
+		if err != nil {
+			break
+		}
+		var q request
+		if err := unpack(m, kindRequest, &q); err != nil {
+			pid1.CloseAll(fds)
+			_ = send(k.sock, kindReply, m.ID, replyError(err))
+			continue
+		}
+		wg.Go(func() {
+			a, out := k.safely(q, fds)
+			_ = send(k.sock, kindReply, m.ID, a, out...) // the backend is gone: so are we, soon
+			pid1.CloseAll(out)
+		})
+	}
+	k.killBoxes()
+	wg.Wait()
+}
+
+// safely keeps a defect met in one sandbox's tree from ending all of them.
+func (k *keeper) safely(q request, fds []int) (a reply, out []int) {
+	defer func() {
+		if p := recover(); p != nil {
+			a = replyError(fmt.Errorf("%s: internal error: %v", q.Op, p))
+		}
+	}()
+	out, pid, err := k.answer(q, fds)
+	if err != nil {
+		pid1.CloseAll(out)
+		return replyError(err), nil
+	}
+	return reply{Pid: pid}, out
+}
+
+// answer does what is asked. It owns fds; the returned ones are sent.
+func (k *keeper) answer(q request, fds []int) (out []int, pid int, err error) {
+	if q.Op == opPut || q.Op == opGet || q.Op == opDiff {
+		if len(fds) != 1 {
+			pid1.CloseAll(fds)
+			return nil, 0, fmt.Errorf("%s without a pipe", q.Op)
+		}
+		pipe := os.NewFile(uintptr(fds[0]), "pipe")
+		defer pipe.Close()
+		switch q.Op {
+		case opPut:
+			err = k.put(q, pipe)
+		case opGet:
+			err = k.get(q, pipe)
+		default:
+			err = k.diff(q, pipe)
+		}
+		return nil, 0, err
+	}
+	defer pid1.CloseAll(fds)
+	switch q.Op {
+	case opCreate:
+		return k.create(q, fds)
+	case opRestack:
+		out, err = k.restack(q)
+	case opFreeze:
+		out, err = k.freeze(q)
+	case opPeek:
+		err = k.peek(q)
+	case opDrop:
+		err = k.drop(q.Snapshot)
+	case opDestroy:
+		err = k.destroy(q.Sandbox)
+	default:
+		err = fmt.Errorf("unknown request %q", q.Op)
+	}
+	return out, 0, err
+}
+
+// setUp makes the keeper's own root: a tmpfs with the machine below /host,
+// volumes below /v and what an init's first root is made of. Its steps fail
+// with the names that explain (see doctor.go).
+func (k *keeper) setUp(fds []int) error {
+	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
+		return err
+	}
+	unix.Umask(0)
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return stepError("private mounts", err)
+	}
+	if err := pivotTo("/tmp", "host", "v", "o", "l", "layers", "skel", "scratch"); err != nil {
+		return err
+	}
+	host, err := unix.Open("/host", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	k.host = host
+	if err := k.openScratch(fds); err != nil {
+		return err
+	}
+	if err := k.tryOverlay(); err != nil {
+		return err
+	}
+	k.spawner, err = newSpawner(k.conf.Warm)
+	return err
+}
+
+// pivotTo makes a tmpfs with these directories the root, the old one "host".
+func pivotTo(over string, dirs ...string) error {
+	if fi, err := os.Stat(over); err != nil || !fi.IsDir() {
+		over = "/proc"
+	}
+	root, err := newMount("tmpfs", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV, mountOption{"mode", "755"}, mountOption{"size", "64m"})
+	if err != nil {
+		return stepError("tmpfs", err)
+	}
+	defer unix.Close(root)
+	for _, d := range dirs {
+		if err := unix.Mkdirat(root, d, 0o755); err != nil {
+			return err
+		}
+	}
+	if err := attach(root, over); err != nil {
+		return stepError("tmpfs", err)
+	}
+	if err := unix.Fchdir(root); err != nil {
+		return err
+	}
+	if err := unix.PivotRoot(".", "host"); err != nil {
+		return stepError("pivot_root", err)
+	}
+	return unix.Chdir("/")
+}
+
+// tryOverlay mounts one with everything that sandboxes use.
+func (k *keeper) tryOverlay() error {
+	v, err := k.newVolume(1<<20, 64, k.conf.Scratch != "" && k.conf.Disk)
+	if err != nil {
+		return stepError("tmpfs", err)
+	}
+	defer k.release(v)
+	lower := v.path + "/l"
+	if err := os.MkdirAll(lower+"/dir", 0o755); err != nil {
+		return err
+	}
+	m, err := k.overlay([]string{lower}, v.upper(), v.work())
+	if err != nil {
+		return stepError("overlay", err)
+	}
+	defer unix.Close(m)
+	if err := unix.Unlinkat(m, "dir", unix.AT_REMOVEDIR); err != nil {
+		return stepError("overlay", fmt.Errorf("whiteout: %w", err))
+	}
+	if err := unix.Mkdirat(m, "dir", 0o755); err != nil {
+		return stepError("overlay", fmt.Errorf("opaque directory: %w", err))
+	}
+	return nil
+}
+
+// tearDown leaves nothing on disk; the kernel does the rest.
+func (k *keeper) tearDown() {
+	k.spawner.close()
+	k.trash.Wait()
+	k.closeScratch()
+}
+
+func (k *keeper) killBoxes() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, b := range k.boxes {
+		b.init.kill()
+	}
+}
+
+// number is unique in this keeper.
+func (k *keeper) number() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.next++
+	return k.next
+}
+
+// openHost opens a path of the machine.
+func (k *keeper) openHost(p image.HostPath) (int, error) {
+	return openat2(k.host, strings.TrimPrefix(string(p), "/"), unix.O_PATH, 0, unix.RESOLVE_IN_ROOT)
+}

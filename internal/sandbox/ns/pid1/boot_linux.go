@@ -1,0 +1,130 @@
+package pid1
+
+import (
+	"os"
+	"runtime"
+	"strconv"
+	"syscall"
+	"unsafe"
+)
+
+// control is the descriptor of the socket that an init is born with.
+const control = 3
+
+// booted runs before the packages that depend on more than this one; see the
+// package comment.
+var _ = boot()
+
+func boot() bool {
+	if len(os.Args) == 0 || os.Args[0] != Marker {
+		return false
+	}
+	runtime.LockOSThread() // namespaces and rights are a thread's, and children inherit this one's
+	s := &server{sock: blocking(control)}
+	if err := prepare(s); err != nil {
+		m := Message{Kind: Failed, Strs: []string{err.Error()}, Nums: []int64{0}}
+		if f, ok := err.(*failure); ok {
+			m = Message{Kind: Failed, Strs: []string{f.step}, Nums: []int64{int64(f.err)}}
+		}
+		_ = Send(s.sock, m) // nobody else to tell
+		syscall.Exit(1)
+	}
+	s.serve()
+	syscall.Exit(0)
+	return true
+}
+
+const (
+	prSetPdeathsig  = 1
+	prSetDumpable   = 4
+	prCapbsetDrop   = 24
+	prSetNoNewPrivs = 38
+	sigIgn          = 1
+)
+
+// prepare does what needs to know nothing of the sandbox to come.
+func prepare(s *server) error {
+	prctl := func(op, arg uintptr) { syscall.RawSyscall6(syscall.SYS_PRCTL, op, arg, 0, 0, 0, 0) }
+	prctl(prSetPdeathsig, uintptr(syscall.SIGKILL))
+	prctl(prSetDumpable, 0) // keeps ptrace and /proc/1/{exe,fd,root,mem} from programs inside
+	ignoreSignals()
+	syscall.Umask(0)
+	if len(os.Args) > 1 && os.Args[1] == BackToRoot {
+		// It was there for the program's interpreter and libraries only.
+		if err := syscall.Chroot("."); err != nil {
+			return failed("find the namespace's root", errno(err))
+		}
+	}
+	if e := loopbackUp(); e != 0 {
+		return failed("bring loopback up", e)
+	}
+	proc, err := newMount("proc", mountNoSuid|mountNoDev|mountNoExec)
+	if err != nil {
+		return err
+	}
+	defer syscall.Close(proc)
+	fd, e := openat2(proc, "sys/user/max_user_namespaces", syscall.O_WRONLY, 0)
+	if e == 0 {
+		_, err = syscall.Write(fd, []byte("0"))
+		syscall.Close(fd)
+		if err != nil {
+			return failed("forbid further user namespaces", err.(syscall.Errno))
+		}
+	}
+	if err := syscall.Chdir("/"); err != nil {
+		return failed("enter root", errno(err))
+	}
+	at, e := openat2(atCWD, "new", oPath|syscall.O_DIRECTORY, 0)
+	if e != 0 {
+		return failed("find the attachment point", e)
+	}
+	s.spare = at
+	s.reaper.start(s.sock)
+	return failed("report", errno(Send(s.sock, Message{Kind: Ready, Nums: []int64{int64(os.Getpid())}})))
+}
+
+const atCWD = -100
+
+func errno(err error) syscall.Errno {
+	if err == nil {
+		return 0
+	}
+	if e, ok := err.(syscall.Errno); ok {
+		return e
+	}
+	return syscall.EIO
+}
+
+// ignoreSignals makes this process deaf. The kernel keeps signals that have no
+// handler away from a namespace's first process, but the runtime has handlers
+// for all, and dies of most. SIGCHLD stays as it is, or children would vanish
+// unseen; a real fault still kills.
+func ignoreSignals() {
+	var act [4]uint64 // struct sigaction of the kernel: handler, flags, restorer, mask
+	act[0] = sigIgn
+	for sig := uintptr(1); sig <= 64; sig++ {
+		if sig == uintptr(syscall.SIGCHLD) {
+			continue
+		}
+		syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, sig, uintptr(unsafe.Pointer(&act)), 0, 8, 0, 0)
+	}
+}
+
+func loopbackUp() syscall.Errno {
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_DGRAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return errno(err)
+	}
+	defer syscall.Close(fd)
+	var req struct {
+		name  [16]byte
+		flags uint16
+		_     [22]byte
+	}
+	copy(req.name[:], "lo")
+	req.flags = syscall.IFF_UP | syscall.IFF_RUNNING
+	_, _, e := syscall.Syscall(syscall.SYS_IOCTL, uintptr(fd), syscall.SIOCSIFFLAGS, uintptr(unsafe.Pointer(&req)))
+	return e
+}
+
+func itoa(n int64) string { return strconv.FormatInt(n, 10) }

@@ -1,0 +1,69 @@
+package pid1
+
+import (
+	"sync"
+	"syscall"
+)
+
+// server answers requests, one at a time, on the main thread.
+type server struct {
+	sock           blocking
+	reaper         reaper
+	relays         []int // listening sockets
+	accepting      sync.WaitGroup
+	spare          int // while parked, where the next tree is attached
+	dev, pts, proc int // roots of the tree's mounts; -1 before the first tree
+	parked         bool
+}
+
+func (s *server) serve() {
+	s.dev, s.pts, s.proc, s.parked = -1, -1, -1, true
+	r := Receiver{P: s.sock}
+	for {
+		m, fds, err := r.Recv()
+		if err != nil {
+			return // the other side is gone; the namespace goes with this process
+		}
+		err = s.handle(m, fds)
+		CloseAll(fds)
+		if err != nil {
+			return
+		}
+	}
+}
+
+// handle answers one request. Its error means that nobody hears.
+func (s *server) handle(m Message, fds []int) error {
+	var err error
+	switch m.Kind {
+	case Start:
+		return s.start(m, fds)
+	case Enter:
+		err = s.enter(m, fds)
+	case Park:
+		s.reaper.killAll()
+		err = s.park()
+	case Kill:
+		s.reaper.killAll()
+	case Signal:
+		if len(m.Nums) != 2 {
+			err = errMessage
+		} else {
+			err = s.reaper.signal(uint32(m.Nums[0]), syscall.Signal(m.Nums[1]), s.proc)
+		}
+	default:
+		err = errMessage
+	}
+	if err != nil {
+		return s.refuse(m.ID, StageInit, err)
+	}
+	return Send(s.sock, Message{Kind: OK, ID: m.ID})
+}
+
+func (s *server) refuse(id uint32, stage Stage, err error) error {
+	e := errno(err)
+	if f, ok := err.(*failure); ok {
+		e = f.err
+	}
+	return Send(s.sock, Message{Kind: Refused, ID: id, Strs: []string{err.Error()}, Nums: []int64{int64(e), int64(stage)}})
+}

@@ -1,0 +1,337 @@
+package ns
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"assay/internal/sandbox"
+	"assay/internal/sandbox/ns/pid1"
+)
+
+// process implements sandbox.Process.
+type process struct {
+	s      *Sandbox
+	id     uint32
+	stdin  *os.File
+	stdout *os.File
+	stderr *os.File
+	tty    bool
+	done   chan struct{} // closed after exit is set
+	exit   sandbox.Exit
+	close  sync.Once
+}
+
+const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// Start runs a program.
+func (s *Sandbox) Start(ctx context.Context, cmd sandbox.Command) (sandbox.Process, error) {
+	p, err := s.start(ctx, cmd)
+	if err != nil {
+		name := ""
+		if len(cmd.Args) > 0 {
+			name = cmd.Args[0]
+		}
+		return nil, fmt.Errorf("start %.200q: %w", name, err)
+	}
+	return p, nil
+}
+
+func (s *Sandbox) start(ctx context.Context, cmd sandbox.Command) (*process, error) {
+	if len(cmd.Args) == 0 || cmd.Args[0] == "" {
+		return nil, fmt.Errorf("no program given: %w", sandbox.ErrNotStarted)
+	}
+	p := &process{s: s, tty: cmd.TTY != nil, done: make(chan struct{})}
+	m := s.message(cmd)
+	var theirs []int
+	defer func() { closeFDs(theirs) }()
+	if !p.tty {
+		var err error
+		if theirs, err = p.pipes(cmd.Stdin); err != nil {
+			p.free()
+			return nil, err
+		}
+	}
+	ch := make(chan initAnswer, 1)
+	s.mu.Lock()
+	s.next++
+	p.id, m.ID = s.next, s.next
+	s.pending[m.ID], s.procs[p.id] = ch, p
+	s.mu.Unlock()
+	a, fds, err := s.await(ctx, m, ch, theirs...)
+	if err == nil && p.tty {
+		err = p.terminal(fds)
+	} else {
+		closeFDs(fds)
+	}
+	if err != nil {
+		s.mu.Lock()
+		delete(s.procs, p.id)
+		s.mu.Unlock()
+		p.free()
+		return nil, startError(a, cmd, err)
+	}
+	return p, nil
+}
+
+// message says how the init is to start a program.
+func (s *Sandbox) message(cmd sandbox.Command) pid1.Message {
+	conf := s.spec.Image.Config
+	dir := string(cmd.Dir)
+	if dir == "" {
+		dir = string(conf.Workdir)
+	}
+	if dir == "" {
+		dir = "/"
+	}
+	env := mergeEnv(conf.Env, cmd.Env)
+	user := cmd.User
+	if user == "" {
+		user = conf.User
+	}
+	s.noteUser(user)
+	add := func(key, val string) {
+		if !slices.ContainsFunc(env, func(e string) bool { return strings.HasPrefix(e, key+"=") }) {
+			env = append(env, key+"="+val)
+		}
+	}
+	add("PATH", defaultPath)
+	add("HOME", "/root")
+	m := pid1.Message{Kind: pid1.Start, Nums: []int64{0, 0, 0}}
+	if cmd.TTY != nil {
+		add("TERM", "xterm")
+		m.Nums = []int64{1, int64(cmd.TTY.Rows), int64(cmd.TTY.Cols)}
+	}
+	programs := candidates(cmd.Args[0], env)
+	m.Nums = append(m.Nums, int64(len(programs)), int64(len(cmd.Args)))
+	limit := func(resource int, v int64) {
+		if v >= 0 {
+			m.Nums = append(m.Nums, int64(resource), v)
+		}
+	}
+	limit(unix.RLIMIT_CORE, 0)
+	limit(unix.RLIMIT_NPROC, s.limits.Pids)
+	limit(unix.RLIMIT_NOFILE, s.limits.OpenFiles)
+	if s.disk {
+		limit(unix.RLIMIT_FSIZE, s.limits.DiskBytes)
+	}
+	m.Strs = slices.Concat([]string{dir}, programs, cmd.Args, env)
+	return m
+}
+
+// noteUser records a user that is not to be had.
+func (s *Sandbox) noteUser(user string) {
+	switch user {
+	case "", "0", "root", "0:0", "root:root":
+		return
+	}
+	note := fmt.Sprintf("user %q: everything runs as the sandbox's root", user)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !slices.Contains(s.unheld, note) {
+		s.unheld = append(s.unheld, note)
+	}
+}
+
+// mergeEnv lets later values win and keeps the order of first mention.
+func mergeEnv(lists ...[]string) []string {
+	var out []string
+	at := map[string]int{}
+	for _, l := range lists {
+		for _, e := range l {
+			k, _, ok := strings.Cut(e, "=")
+			if !ok || k == "" {
+				continue
+			}
+			if i, seen := at[k]; seen {
+				out[i] = e
+				continue
+			}
+			at[k] = len(out)
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// candidates are the paths at which a program may be.
+func candidates(name string, env []string) []string {
+	if strings.Contains(name, "/") {
+		return []string{name}
+	}
+	var out []string
+	for _, e := range env {
+		if list, ok := strings.CutPrefix(e, "PATH="); ok {
+			for d := range strings.SplitSeq(list, ":") {
+				if d == "" {
+					d = "."
+				}
+				out = append(out, path.Join(d, name))
+			}
+		}
+	}
+	if len(out) > 200 {
+		out = out[:200]
+	}
+	return out
+}
+
+// startError turns a refusal of the program itself into ErrNotStarted.
+func startError(m pid1.Message, cmd sandbox.Command, err error) error {
+	if m.Kind != pid1.Refused || len(m.Nums) != 2 {
+		return err
+	}
+	e := syscall.Errno(m.Nums[0])
+	switch pid1.Stage(m.Nums[1]) {
+	case pid1.StageDir:
+		return fmt.Errorf("directory %s: %w: %w", cmd.Dir, e, sandbox.ErrNotStarted)
+	case pid1.StageExec:
+		return fmt.Errorf("%w: %w", e, sandbox.ErrNotStarted)
+	}
+	return err
+}
+
+// pipes makes the streams and returns the program's ends: stdin if there is
+// one, stdout, stderr.
+func (p *process) pipes(stdin bool) (theirs []int, err error) {
+	add := func(to **os.File, read bool) {
+		if err != nil {
+			return
+		}
+		var fd int
+		if *to, fd, err = pipe(read); err == nil {
+			theirs = append(theirs, fd)
+		}
+	}
+	if stdin {
+		add(&p.stdin, false)
+	}
+	add(&p.stdout, true)
+	add(&p.stderr, true)
+	return theirs, err
+}
+
+// terminal takes the master of a pair.
+func (p *process) terminal(fds []int) error {
+	if len(fds) != 1 {
+		closeFDs(fds)
+		return errors.New("init sent no terminal")
+	}
+	if err := unix.SetNonblock(fds[0], true); err != nil {
+		closeFDs(fds)
+		return err
+	}
+	p.stdout = os.NewFile(uintptr(fds[0]), "terminal")
+	p.stdin = p.stdout
+	return nil
+}
+
+func (p *process) Stdin() io.WriteCloser {
+	switch {
+	case p.stdin == nil:
+		return nil
+	case p.tty:
+		return typist{p.stdin}
+	}
+	return p.stdin
+}
+
+// typist writes to a terminal; closing is typing end-of-file.
+type typist struct{ f *os.File }
+
+func (t typist) Write(b []byte) (int, error) { return t.f.Write(b) }
+func (t typist) Close() error {
+	_, err := t.f.Write([]byte{4})
+	if errors.Is(err, syscall.EIO) || errors.Is(err, os.ErrClosed) {
+		err = nil
+	}
+	return err
+}
+
+func (p *process) Stdout() io.Reader {
+	if p.tty {
+		return screen{p.stdout}
+	}
+	return p.stdout
+}
+
+// screen reads a terminal; its end is EIO, when the last program let it go.
+type screen struct{ f *os.File }
+
+func (s screen) Read(b []byte) (int, error) {
+	n, err := s.f.Read(b)
+	if errors.Is(err, syscall.EIO) {
+		err = io.EOF
+	}
+	return n, err
+}
+
+func (p *process) Stderr() io.Reader {
+	if p.stderr == nil {
+		return strings.NewReader("")
+	}
+	return p.stderr
+}
+
+// Signal sends to the program's session. One that has ended is os.ErrProcessDone.
+func (p *process) Signal(ctx context.Context, sig syscall.Signal) error {
+	err := p.s.do(ctx, pid1.Message{Kind: pid1.Signal, Nums: []int64{int64(p.id), int64(sig)}})
+	if errors.Is(err, syscall.ESRCH) {
+		return os.ErrProcessDone
+	}
+	return err
+}
+
+// Wait waits for the program itself.
+func (p *process) Wait(ctx context.Context) (sandbox.Exit, error) {
+	select {
+	case <-p.done:
+		return p.exit, nil
+	default:
+	}
+	select {
+	case <-p.done:
+		return p.exit, nil
+	case <-p.s.done:
+		select {
+		case <-p.done:
+			return p.exit, nil
+		default:
+			return sandbox.Exit{}, p.s.lost()
+		}
+	case <-ctx.Done():
+		return sandbox.Exit{}, context.Cause(ctx)
+	}
+}
+
+// Close kills the session of a program that lives, and ends the streams.
+// What a program that has ended left behind lives on until Kill.
+func (p *process) Close() error {
+	p.close.Do(func() {
+		select {
+		case <-p.done:
+		case <-p.s.done:
+		default:
+			_ = p.Signal(context.Background(), syscall.SIGKILL)
+		}
+		p.free()
+	})
+	return nil
+}
+
+func (p *process) free() {
+	for _, f := range []*os.File{p.stdin, p.stdout, p.stderr} {
+		if f != nil {
+			f.Close()
+		}
+	}
+}

@@ -1,0 +1,494 @@
+package ns
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"assay/internal/image"
+	"assay/internal/sandbox"
+	"assay/internal/sandbox/ns/pid1"
+)
+
+// Sandbox implements sandbox.Sandbox and sandbox.Held.
+type Sandbox struct {
+	b      *Backend
+	name   string
+	spec   sandbox.Spec
+	layers []image.LayerID
+	limits sandbox.Limits
+	disk   bool
+	pid    int // of the init, on the host
+
+	init   packets
+	done   chan struct{} // closed when the init's socket has ended
+	reader sync.WaitGroup
+	relays sync.WaitGroup
+	tree   sync.Mutex // held by what replaces the tree
+
+	mu      sync.Mutex
+	next    uint32
+	pending map[uint32]chan initAnswer
+	procs   map[uint32]*process
+	unheld  []string
+	conns   int
+	closed  bool
+}
+
+type initAnswer struct {
+	m   pid1.Message
+	fds []int
+}
+
+func newSandbox(b *Backend, name string, spec sandbox.Spec, layers []image.LayerID) *Sandbox {
+	s := &Sandbox{b: b, name: name, spec: spec, layers: layers, done: make(chan struct{}),
+		pending: map[uint32]chan initAnswer{}, procs: map[uint32]*process{}}
+	s.limits, s.disk, s.unheld = b.settle(spec.Limits)
+	return s
+}
+
+// settle puts defaults in and says what of the wishes nothing here holds.
+func (b *Backend) settle(l sandbox.Limits) (_ sandbox.Limits, disk bool, unheld []string) {
+	orDefault := func(v *int64, def, none int64) {
+		if *v == 0 {
+			*v = def
+		} else if *v < 0 {
+			*v = none
+		}
+	}
+	noDisk := l.DiskBytes < 0
+	orDefault(&l.DiskBytes, min(defaultDisk, b.conf.TmpfsMax), 1<<50)
+	orDefault(&l.Inodes, defaultInodes, 1<<40)
+	orDefault(&l.Pids, defaultPids, -1)
+	orDefault(&l.OpenFiles, defaultFiles, -1)
+	disk = b.conf.Disk || l.DiskBytes > b.conf.TmpfsMax
+	if disk && !noDisk {
+		unheld = append(unheld, "disk", "inodes")
+	}
+	if l.MemBytes > 0 {
+		unheld = append(unheld, "memory")
+	}
+	if l.CPUs > 0 {
+		unheld = append(unheld, "cpus")
+	}
+	return l, disk, unheld
+}
+
+// Held lists limits as their kind and what holds them, and those that nothing
+// holds. A user that a command asked for and could not get is among the latter.
+func (s *Sandbox) Held() (held, unheld []string) {
+	if !s.disk {
+		held = append(held, "disk:tmpfs", "inodes:tmpfs")
+	}
+	if s.limits.Pids > 0 {
+		held = append(held, "pids:rlimit")
+	}
+	if s.limits.OpenFiles > 0 {
+		held = append(held, "files:rlimit")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return held, slices.Clone(s.unheld)
+}
+
+// begin takes the init's socket and lets it enter the tree. It owns fds.
+func (s *Sandbox) begin(ctx context.Context, fds []int) error {
+	if len(fds) == 0 {
+		return errors.New("the keeper sent no init")
+	}
+	var err error
+	if s.init, err = newPackets(fds[0]); err != nil {
+		closeFDs(fds[1:])
+		return err
+	}
+	s.reader.Go(s.read)
+	if err := s.enter(ctx, false, fds[1:]); err != nil {
+		s.init.Close()
+		s.reader.Wait()
+		return err
+	}
+	return nil
+}
+
+// shmBytes is Docker's size of /dev/shm.
+const shmBytes = 64 << 20
+
+// enter makes a tree the sandbox's root. It owns fds: the root and the binds.
+func (s *Sandbox) enter(ctx context.Context, fresh bool, fds []int) error {
+	defer closeFDs(fds)
+	m := pid1.Message{Kind: pid1.Enter, Nums: []int64{0, min(shmBytes, s.limits.DiskBytes), int64(len(fds) - 1)}}
+	if fresh {
+		m.Nums[0] = 1
+	}
+	for _, r := range s.spec.Relays {
+		m.Nums = append(m.Nums, int64(r.Port))
+	}
+	host := s.spec.Hostname
+	if host == "" {
+		host = "assay"
+	}
+	m.Strs = append(m.Strs, host)
+	for _, t := range s.spec.Image.Binds {
+		m.Strs = append(m.Strs, inTree(t.Target))
+	}
+	for _, t := range s.spec.Mounts {
+		m.Strs = append(m.Strs, inTree(t.Target))
+	}
+	return s.do(ctx, m, fds...)
+}
+
+// read hands out what the init tells until its socket ends.
+func (s *Sandbox) read() {
+	ctx, cancel := context.WithCancel(context.Background()) // of relay handlers
+	defer cancel()
+	r := pid1.Receiver{P: s.init}
+	for {
+		m, fds, err := r.Recv()
+		if err != nil {
+			break
+		}
+		switch m.Kind {
+		case pid1.Exited:
+			closeFDs(fds)
+			s.exited(m)
+		case pid1.Conn:
+			s.connected(ctx, m, fds)
+		default:
+			s.mu.Lock()
+			ch := s.pending[m.ID]
+			delete(s.pending, m.ID)
+			s.mu.Unlock()
+			if ch == nil {
+				closeFDs(fds)
+				continue
+			}
+			ch <- initAnswer{m, fds}
+		}
+	}
+	close(s.done)
+}
+
+func (s *Sandbox) exited(m pid1.Message) {
+	s.mu.Lock()
+	p := s.procs[m.ID]
+	delete(s.procs, m.ID)
+	s.mu.Unlock()
+	if p == nil || len(m.Nums) != 3 {
+		return
+	}
+	ws := syscall.WaitStatus(m.Nums[0])
+	p.exit = sandbox.Exit{Code: ws.ExitStatus(), CPU: time.Duration(m.Nums[1]), MaxRSS: m.Nums[2]}
+	if ws.Signaled() {
+		p.exit.Signal, p.exit.Code = ws.Signal(), 128+int(ws.Signal())
+	}
+	close(p.done)
+}
+
+// maxConns bounds a program's connections to relays; each is a descriptor of
+// this process.
+const maxConns = 256
+
+// connected starts the handler of a relayed connection.
+func (s *Sandbox) connected(ctx context.Context, m pid1.Message, fds []int) {
+	i := -1
+	if len(m.Nums) == 1 && len(fds) == 1 {
+		i = slices.IndexFunc(s.spec.Relays, func(r sandbox.Relay) bool { return int64(r.Port) == m.Nums[0] })
+	}
+	s.mu.Lock()
+	ok := i >= 0 && s.conns < maxConns && !s.closed
+	if ok {
+		s.conns++
+	}
+	s.mu.Unlock()
+	if !ok {
+		closeFDs(fds)
+		return
+	}
+	f := os.NewFile(uintptr(fds[0]), "relay")
+	c, err := net.FileConn(f)
+	f.Close()
+	s.relays.Go(func() {
+		defer func() {
+			s.mu.Lock()
+			s.conns--
+			s.mu.Unlock()
+		}()
+		if err != nil {
+			return
+		}
+		stop := context.AfterFunc(ctx, func() { c.SetDeadline(time.Unix(1, 0)) }) // the sandbox is gone: end reads and writes
+		defer stop()
+		s.spec.Relays[i].Handle(ctx, c)
+	})
+}
+
+// ask sends a request to the init and waits for the answer.
+func (s *Sandbox) ask(ctx context.Context, m pid1.Message, fds ...int) (pid1.Message, []int, error) {
+	ch := make(chan initAnswer, 1)
+	s.mu.Lock()
+	s.next++
+	m.ID = s.next
+	s.pending[m.ID] = ch
+	s.mu.Unlock()
+	return s.await(ctx, m, ch, fds...)
+}
+
+func (s *Sandbox) await(ctx context.Context, m pid1.Message, ch chan initAnswer, fds ...int) (pid1.Message, []int, error) {
+	forget := func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		_, ok := s.pending[m.ID]
+		delete(s.pending, m.ID)
+		return ok
+	}
+	if err := pid1.Send(s.init, m, fds...); err != nil {
+		forget()
+		return m, nil, s.lost()
+	}
+	var a initAnswer
+	select {
+	case a = <-ch:
+	case <-s.done:
+		select {
+		case a = <-ch:
+		default:
+			return m, nil, s.lost()
+		}
+	case <-ctx.Done():
+		if forget() {
+			return m, nil, context.Cause(ctx)
+		}
+		a = <-ch
+	}
+	if a.m.Kind == pid1.Refused {
+		closeFDs(a.fds)
+		return a.m, nil, refused(a.m)
+	}
+	return a.m, a.fds, nil
+}
+
+// do asks for something that is answered without more.
+func (s *Sandbox) do(ctx context.Context, m pid1.Message, fds ...int) error {
+	_, out, err := s.ask(ctx, m, fds...)
+	closeFDs(out)
+	return err
+}
+
+// refused unpacks an init's error.
+func refused(m pid1.Message) error {
+	e := &remoteError{text: "init refused"}
+	if len(m.Strs) == 1 {
+		e.text = m.Strs[0]
+	}
+	if len(m.Nums) > 0 && m.Nums[0] != 0 {
+		e.causes = append(e.causes, syscall.Errno(m.Nums[0]))
+	}
+	return e
+}
+
+// lost says why the init does not answer.
+func (s *Sandbox) lost() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return sandbox.ErrClosed
+	}
+	return sandbox.ErrLost
+}
+
+// Kill ends every process.
+func (s *Sandbox) Kill(ctx context.Context) error {
+	if err := s.do(ctx, pid1.Message{Kind: pid1.Kill}); err != nil {
+		return fmt.Errorf("kill: %w", err)
+	}
+	return nil
+}
+
+// Snapshot kills, freezes and goes on.
+func (s *Sandbox) Snapshot(ctx context.Context) (sandbox.Snapshot, error) {
+	id := sandbox.Snapshot(rand.Text())
+	if err := s.change(ctx, false, request{Op: opFreeze, Sandbox: s.name, Snapshot: id}); err != nil {
+		return "", fmt.Errorf("snapshot: %w", err)
+	}
+	s.b.remember(id, s.layers)
+	return id, nil
+}
+
+// Reset kills and goes back.
+func (s *Sandbox) Reset(ctx context.Context, to sandbox.Snapshot) error {
+	if to != "" {
+		s.b.mu.Lock()
+		base, ok := s.b.bases[to]
+		s.b.mu.Unlock()
+		if !ok || !slices.Equal(base, s.layers) {
+			return fmt.Errorf("reset: snapshot %s is not one of this backend and image", to)
+		}
+	}
+	if err := s.change(ctx, true, request{Op: opRestack, Sandbox: s.name, Snapshot: to}); err != nil {
+		return fmt.Errorf("reset: %w", err)
+	}
+	return nil
+}
+
+// change replaces the tree. Once it has begun it goes on to its end: a sandbox
+// without a tree is of no use to anybody.
+func (s *Sandbox) change(ctx context.Context, fresh bool, q request) error {
+	s.tree.Lock()
+	defer s.tree.Unlock()
+	if err := ctx.Err(); err != nil {
+		return context.Cause(ctx)
+	}
+	ctx = context.WithoutCancel(ctx)
+	if err := s.do(ctx, pid1.Message{Kind: pid1.Park}); err != nil {
+		return err
+	}
+	_, fds, err := s.b.call(ctx, q)
+	if err != nil {
+		closeFDs(fds)
+		return err
+	}
+	return s.enter(ctx, fresh, fds)
+}
+
+// Peek copies what is written while it is written.
+func (s *Sandbox) Peek(ctx context.Context) (sandbox.Snapshot, error) {
+	id := sandbox.Snapshot(rand.Text())
+	_, fds, err := s.b.call(ctx, request{Op: opPeek, Sandbox: s.name, Snapshot: id})
+	closeFDs(fds)
+	if err != nil {
+		return "", fmt.Errorf("peek: %w", err)
+	}
+	s.b.remember(id, s.layers)
+	return id, nil
+}
+
+func (b *Backend) remember(id sandbox.Snapshot, layers []image.LayerID) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.bases[id] = layers
+}
+
+// Put unpacks a tar stream in the sandbox, and reads it to its end.
+func (s *Sandbox) Put(ctx context.Context, dst image.Path, tar io.Reader) error {
+	return s.stream(ctx, request{Op: opPut, Sandbox: s.name, Path: dst}, func(f *os.File) error {
+		_, err := io.Copy(f, tar)
+		if errors.Is(err, syscall.EPIPE) {
+			err = nil // the keeper gave up and says why
+		}
+		return err
+	}, true)
+}
+
+// Get writes a tar stream of a part of the tree.
+func (s *Sandbox) Get(ctx context.Context, src image.Path, tar io.Writer, maxBytes int64) error {
+	return s.stream(ctx, request{Op: opGet, Sandbox: s.name, Path: src, Max: maxBytes}, func(f *os.File) error {
+		_, err := io.Copy(tar, f)
+		return err
+	}, false)
+}
+
+// stream asks the keeper for something that reads (up) or writes a pipe, and
+// runs move on the other end meanwhile.
+func (s *Sandbox) stream(ctx context.Context, q request, move func(*os.File) error, up bool) error {
+	s.mu.Lock()
+	closed := s.closed
+	s.mu.Unlock()
+	if closed {
+		return fmt.Errorf("%s: %w", q.Op, sandbox.ErrClosed)
+	}
+	return s.b.stream(ctx, q, move, up)
+}
+
+func (b *Backend) stream(ctx context.Context, q request, move func(*os.File) error, up bool) error {
+	ours, theirs, err := pipe(!up)
+	if err != nil {
+		return fmt.Errorf("%s: %w", q.Op, err)
+	}
+	moved := make(chan error, 1)
+	go func() {
+		err := move(ours)
+		ours.Close()
+		moved <- err
+	}()
+	_, fds, err := b.callThenClose(ctx, q, theirs)
+	closeFDs(fds)
+	if ctx.Err() != nil {
+		// The other side may be a reader that never ends: it is left to its end.
+		ours.Close()
+		return fmt.Errorf("%s: %w", q.Op, context.Cause(ctx))
+	}
+	if merr := <-moved; merr != nil && (err == nil || !up) {
+		return fmt.Errorf("%s: %w", q.Op, merr)
+	}
+	return err
+}
+
+// callThenClose sends fd away: the only other end is then the keeper's.
+func (b *Backend) callThenClose(ctx context.Context, q request, fd int) (reply, []int, error) {
+	sent := sync.OnceFunc(func() { unix.Close(fd) })
+	defer sent()
+	id, ch := b.calls.add()
+	err := send(b.sock, kindRequest, id, q, fd)
+	sent()
+	if err != nil {
+		b.calls.take(id)
+		return reply{}, nil, fmt.Errorf("%s: %w", q.Op, b.lost())
+	}
+	return b.wait(ctx, q, id, ch)
+}
+
+// pipe makes one whose end here is for reading or writing with the runtime's
+// poller, and the other one for another process.
+func pipe(read bool) (ours *os.File, theirs int, err error) {
+	var p [2]int
+	if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
+		return nil, -1, err
+	}
+	if !read {
+		p[0], p[1] = p[1], p[0]
+	}
+	if err := unix.SetNonblock(p[0], true); err != nil {
+		closeFDs(p[:])
+		return nil, -1, err
+	}
+	return os.NewFile(uintptr(p[0]), "pipe"), p[1], nil
+}
+
+// Close ends the sandbox. It may be repeated.
+func (s *Sandbox) Close() error {
+	if !s.shut() {
+		s.reader.Wait()
+		return nil
+	}
+	s.b.destroy(s.name)
+	s.ended()
+	return nil
+}
+
+// shut marks the sandbox closed; the second time is false.
+func (s *Sandbox) shut() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.closed = true
+	return true
+}
+
+// ended frees what is on this side, once the init is dead.
+func (s *Sandbox) ended() {
+	s.init.Close()
+	s.reader.Wait()
+	s.relays.Wait()
+}

@@ -1,0 +1,386 @@
+package ns
+
+import (
+	"debug/elf"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"assay/internal/sandbox/ns/pid1"
+)
+
+// spawner starts inits. It does so from a thread whose mount namespace holds
+// nearly nothing: every init gets a copy of it.
+type spawner struct {
+	exe     int  // this program
+	dynamic bool // the program has an interpreter and libraries
+	asks    chan chan<- spawned
+	warm    chan *initProc
+	stop    chan struct{}
+	wg      sync.WaitGroup
+	reap    *reaper
+}
+
+type spawned struct {
+	p   *initProc
+	err error
+}
+
+// initProc is one init. The socket is its other end's.
+type initProc struct {
+	pid  int
+	fd   int // pidfd; -1 once reaped
+	mu   sync.Mutex
+	sock int
+	done chan struct{} // closed when it is reaped
+}
+
+// kill ends the init and with it all of its namespace. It may be repeated.
+func (p *initProc) kill() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.fd >= 0 {
+		_ = unix.PidfdSendSignal(p.fd, unix.SIGKILL, nil, 0) // ESRCH: it just ended
+	}
+}
+
+func (p *initProc) ended() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	unix.Close(p.fd)
+	p.fd = -1
+	close(p.done)
+}
+
+func newSpawner(warm int) (*spawner, error) {
+	// Away from the numbers that an init is born with.
+	exe, err := unix.FcntlInt(keeperExe, unix.F_DUPFD_CLOEXEC, 64)
+	if err != nil {
+		return nil, err
+	}
+	dynamic, err := needsInterpreter(exe)
+	if err != nil {
+		return nil, err
+	}
+	s := &spawner{exe: exe, dynamic: dynamic, asks: make(chan chan<- spawned), warm: make(chan *initProc, max(warm, 0)),
+		stop: make(chan struct{}), reap: newReaper()}
+	ready := make(chan error)
+	go s.run(ready) // its thread ends with the keeper: namespaces cannot be given back
+	if err := <-ready; err != nil {
+		return nil, err
+	}
+	first, err := s.fresh()
+	if err != nil {
+		return nil, err
+	}
+	if warm <= 0 {
+		s.discard(first)
+		return s, nil
+	}
+	s.warm <- first
+	s.wg.Go(s.fill)
+	return s, nil
+}
+
+// run is the thread.
+func (s *spawner) run(ready chan<- error) {
+	runtime.LockOSThread()
+	if err := leanNamespace(s.dynamic); err != nil {
+		ready <- err
+		return
+	}
+	ready <- nil
+	for {
+		select {
+		case <-s.stop:
+			return
+		case ask := <-s.asks:
+			p, err := s.spawn()
+			ask <- spawned{p, err}
+		}
+	}
+}
+
+// leanNamespace leaves this thread with a root of an empty tmpfs, the
+// machine's /proc (the kernel grants a fresh one only to who sees a full one)
+// and six devices. A dynamically linked program also needs the machine's
+// libraries for its first steps, and finds all of the machine below /host.
+func leanNamespace(dynamic bool) error {
+	if err := unix.Unshare(unix.CLONE_FS | unix.CLONE_NEWNS); err != nil {
+		return stepError("mount namespace", err)
+	}
+	proc, err := treeOf("/host/proc")
+	if err != nil {
+		return stepError("fresh proc mount", err)
+	}
+	defer unix.Close(proc)
+	root, err := newMount("tmpfs", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV, mountOption{"mode", "755"}, mountOption{"size", "64k"})
+	if err != nil {
+		return stepError("tmpfs", err)
+	}
+	defer unix.Close(root)
+	for _, d := range []string{"proc", "new", "hostdev", "host"} {
+		if err := unix.Mkdirat(root, d, 0o755); err != nil {
+			return err
+		}
+	}
+	if err := attach(root, "/o"); err != nil {
+		return err
+	}
+	if dynamic {
+		host, err := treeOf("/host")
+		if err == nil {
+			err = attach(host, "/o/host")
+			unix.Close(host)
+		}
+		if err != nil {
+			return stepError("libraries of the program", err)
+		}
+	}
+	if err := attach(proc, "/o/proc"); err != nil {
+		return stepError("fresh proc mount", err)
+	}
+	for _, d := range []string{"null", "zero", "full", "random", "urandom", "tty"} {
+		if err := bindDevice(d); err != nil {
+			return stepError("devices", err)
+		}
+	}
+	if err := unix.Chdir("/o"); err != nil {
+		return err
+	}
+	if err := unix.PivotRoot(".", "."); err != nil {
+		return err
+	}
+	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
+		return err
+	}
+	return unix.Chdir("/")
+}
+
+func treeOf(path string) (int, error) {
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(fd)
+	return cloneTree(fd)
+}
+
+func bindDevice(name string) error {
+	m, err := treeOf("/host/dev/" + name)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(m)
+	p := "/o/hostdev/" + name
+	f, err := os.Create(p)
+	if err != nil {
+		return err
+	}
+	f.Close()
+	return attach(m, p)
+}
+
+// needsInterpreter reports whether this program is dynamically linked.
+func needsInterpreter(exe int) (bool, error) {
+	f, err := elf.Open(fdPath(exe))
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	return slices.ContainsFunc(f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }), nil
+}
+
+// initFlags are the namespaces of a sandbox.
+const initFlags = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET |
+	unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP
+
+// spawn starts one init, on the spawner's thread.
+func (s *spawner) spawn() (*initProc, error) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(pair[1])
+	null, err := unix.Open("/hostdev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		unix.Close(pair[0])
+		return nil, err
+	}
+	defer unix.Close(null)
+	attr := &syscall.ProcAttr{
+		// No Dir: the working directory stays the namespace's root, for BackToRoot.
+		// One processor: init waits nearly always. Its errors go where the keeper's go.
+		Env:   []string{"GOMAXPROCS=1"},
+		Files: []uintptr{uintptr(null), uintptr(null), 2, uintptr(pair[1])},
+		Sys: &syscall.SysProcAttr{
+			Cloneflags:  initFlags,
+			UidMappings: []syscall.SysProcIDMap{{Size: 1}},
+			GidMappings: []syscall.SysProcIDMap{{Size: 1}},
+		},
+	}
+	argv := []string{pid1.Marker}
+	if s.dynamic {
+		attr.Sys.Chroot = "/host"
+		argv = append(argv, pid1.BackToRoot)
+	}
+	p := &initProc{sock: pair[0], fd: -1, done: make(chan struct{})}
+	attr.Sys.PidFD = &p.fd
+	s.reap.mu.Lock()
+	defer s.reap.mu.Unlock()
+	p.pid, err = syscall.ForkExec(fmt.Sprintf("/proc/self/fd/%d", s.exe), argv, attr)
+	if err != nil {
+		unix.Close(pair[0])
+		return nil, stepError("sandbox namespaces", err)
+	}
+	s.reap.born(p)
+	return p, nil
+}
+
+// bootTime is how long an init may take on a busy machine.
+const bootTime = 30 * time.Second
+
+// fresh starts an init and waits until it has booted.
+func (s *spawner) fresh() (*initProc, error) {
+	ask := make(chan spawned, 1)
+	select {
+	case s.asks <- ask:
+	case <-s.stop:
+		return nil, fmt.Errorf("keeper is closing")
+	}
+	got := <-ask
+	if got.err != nil {
+		return nil, got.err
+	}
+	p := got.p
+	if err := p.awaitReady(); err != nil {
+		s.discard(p)
+		return nil, err
+	}
+	return p, nil
+}
+
+func (p *initProc) awaitReady() error {
+	dup, err := unix.FcntlInt(uintptr(p.sock), unix.F_DUPFD_CLOEXEC, 3)
+	if err != nil {
+		return err
+	}
+	c, err := newPackets(dup)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if err := c.SetReadDeadline(time.Now().Add(bootTime)); err != nil {
+		return err
+	}
+	r := pid1.Receiver{P: c}
+	m, fds, err := r.Recv()
+	pid1.CloseAll(fds)
+	switch {
+	case err != nil:
+		return fmt.Errorf("start init: %w", err)
+	case m.Kind == pid1.Failed && len(m.Strs) == 1 && len(m.Nums) == 1:
+		return initStepError(m.Strs[0], syscall.Errno(m.Nums[0]))
+	case m.Kind != pid1.Ready:
+		return fmt.Errorf("start init: unexpected message %d", m.Kind)
+	}
+	return nil
+}
+
+// take returns an init that no sandbox has used.
+func (s *spawner) take() (*initProc, error) {
+	select {
+	case p := <-s.warm:
+		return p, nil
+	default:
+		return s.fresh()
+	}
+}
+
+// fill keeps some inits waiting.
+func (s *spawner) fill() {
+	for {
+		p, err := s.fresh()
+		if err != nil {
+			// take will meet the same error and tell somebody.
+			select {
+			case <-s.stop:
+				return
+			case <-time.After(100 * time.Millisecond):
+				continue
+			}
+		}
+		select {
+		case s.warm <- p:
+		case <-s.stop:
+			s.discard(p)
+			return
+		}
+	}
+}
+
+// discard ends an init and waits for it.
+func (s *spawner) discard(p *initProc) {
+	p.kill()
+	<-p.done
+	unix.Close(p.sock)
+}
+
+// close ends the inits that wait.
+func (s *spawner) close() {
+	close(s.stop)
+	s.wg.Wait()
+	for {
+		select {
+		case p := <-s.warm:
+			s.discard(p)
+		default:
+			return
+		}
+	}
+}
+
+// reaper waits for inits, all of them on one thread.
+type reaper struct {
+	mu    sync.Mutex // held from fork to registration
+	procs map[int]*initProc
+	birth chan struct{}
+}
+
+func newReaper() *reaper {
+	r := &reaper{procs: map[int]*initProc{}, birth: make(chan struct{}, 1)}
+	go r.loop() // ends with the keeper: there is always one more to come
+	return r
+}
+
+func (r *reaper) born(p *initProc) {
+	r.procs[p.pid] = p
+	select {
+	case r.birth <- struct{}{}:
+	default:
+	}
+}
+
+func (r *reaper) loop() {
+	for {
+		pid, err := unix.Wait4(-1, nil, 0, nil)
+		switch {
+		case err == unix.EINTR:
+		case err != nil:
+			<-r.birth
+		default:
+			r.mu.Lock()
+			if p := r.procs[pid]; p != nil {
+				delete(r.procs, pid)
+				p.ended()
+			}
+			r.mu.Unlock()
+		}
+	}
+}
