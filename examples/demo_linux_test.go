@@ -1,7 +1,6 @@
 package examples_test
 
 import (
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -85,32 +84,6 @@ func rewards(t *testing.T, task, worker string) []string {
 	return got
 }
 
-// demoTasks writes the demo and returns its task directories.
-func demoTasks(t *testing.T) (dir string, tasks []string) {
-	t.Helper()
-	dir = t.TempDir()
-	if err := os.CopyFS(dir, examples.Demo()); err != nil {
-		t.Fatal(err)
-	}
-	err := filepath.WalkDir(dir, func(p string, e fs.DirEntry, err error) error {
-		if err != nil || filepath.Ext(p) != ".sh" {
-			return err
-		}
-		return os.Chmod(p, 0o755)
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	found, err := filepath.Glob(filepath.Join(dir, "demo", "*", "task.toml"))
-	if err != nil || len(found) != 5 {
-		t.Fatalf("%d demo tasks: %v", len(found), err)
-	}
-	for _, f := range found {
-		tasks = append(tasks, filepath.Dir(f))
-	}
-	return dir, tasks
-}
-
 func TestDemoTasks(t *testing.T) {
 	probe := exec.Command("true")
 	probe.SysProcAttr = &syscall.SysProcAttr{
@@ -144,27 +117,5 @@ func TestDemoTasks(t *testing.T) {
 				t.Errorf("the scripted solver: %v, want %v", got, want)
 			}
 		})
-	}
-}
-
-// A copy that has drifted from what it copies would judge something else.
-func TestHiddenCopiesAreCopies(t *testing.T) {
-	_, tasks := demoTasks(t)
-	for _, pair := range [][3]string{
-		{"relay-config", "environment/app/relay-check", "tests/relay-check"},
-		{"config-regression", "environment/app/render.sh", "tests/render.sh"},
-	} {
-		i := slices.IndexFunc(tasks, func(dir string) bool { return filepath.Base(dir) == pair[0] })
-		a, err := os.ReadFile(filepath.Join(tasks[i], pair[1]))
-		if err != nil {
-			t.Fatal(err)
-		}
-		b, err := os.ReadFile(filepath.Join(tasks[i], pair[2]))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if string(a) != string(b) {
-			t.Errorf("%s: %s and %s differ", pair[0], pair[1], pair[2])
-		}
 	}
 }

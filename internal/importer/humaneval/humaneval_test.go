@@ -17,6 +17,7 @@ import (
 	"github.com/pelletier/go-toml/v2"
 
 	"assay/internal/importer"
+	"assay/task"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -85,6 +86,14 @@ func TestNamesAndMetadata(t *testing.T) {
 	}
 	if want := []string{"humaneval-000", "humaneval-001", "humaneval-007"}; !slices.Equal(names, want) {
 		t.Errorf("names %v, want %v", names, want)
+	}
+}
+
+func TestImportedTasksLint(t *testing.T) {
+	for _, f := range task.Lint(filepath.Dir(imported(t, handMade)[0])) {
+		if f.Severity != task.Note {
+			t.Error(f)
+		}
 	}
 }
 

@@ -1,4 +1,5 @@
-# What both steps' tests share; it is sourced. The caller ends with finish.
+# What both steps' tests share; it is sourced. The caller ends with finish,
+# which writes the reward.
 work=$(mktemp -d) || exit 2
 failed=0
 
@@ -29,10 +30,10 @@ complains() {
 	esac
 }
 
-finish() {
+finish() { # FILE
 	rm -rf "$work"
-	mkdir -p /logs/verifier
-	if [ "$failed" -eq 0 ]; then echo 1; else echo 0; fi >/logs/verifier/reward.txt
+	mkdir -p "${1%/*}"
+	if [ "$failed" -eq 0 ]; then echo 1; else echo 0; fi >"$1"
 	exit "$failed"
 }
 
