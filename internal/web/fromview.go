@@ -53,6 +53,11 @@ func FromView(v *store.View) *Job {
 		for _, n := range t.Notes {
 			j.Notes = append(j.Notes, Note{Trial: t.Name, Text: n})
 		}
+		for _, m := range t.Marks {
+			if m.Kind == trial.Noted && !t.Ended() { // its result will say it, but there is none yet
+				j.Notes = append(j.Notes, Note{Trial: t.Name, Text: m.Text})
+			}
+		}
 	}
 	j.problems(v)
 	return j
