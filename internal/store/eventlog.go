@@ -190,9 +190,13 @@ func readLine(br *bufio.Reader) (line []byte, n int64, err error) {
 	}
 }
 
+// maxSeq bounds the seq that is believed: beyond it numbers stop being exact in
+// other readers of JSON.
+const maxSeq = 1 << 53
+
 func parseEvent(line []byte) (trial.Event, bool) {
 	var e trial.Event
-	if len(line) == 0 || json.Unmarshal(line, &e) != nil || e.V < 1 || e.Seq < 1 || e.Kind == "" {
+	if len(line) == 0 || json.Unmarshal(line, &e) != nil || e.V < 1 || e.Seq < 1 || e.Seq > maxSeq || e.Kind == "" {
 		return trial.Event{}, false
 	}
 	return e, true

@@ -124,6 +124,9 @@ func (r *reader) looksLikeTrial(e fs.DirEntry) bool {
 	if strings.HasPrefix(name, ".") || e.Type().IsRegular() {
 		return false
 	}
+	if slices.Contains([]string{EventsFile, ConfigFile, LockFile, ResultFile, LogFile}, name) {
+		return false // whoever reads it tells
+	}
 	if !e.IsDir() {
 		r.view.finding(name, "neither a file nor a directory; it is ignored")
 		return false
@@ -207,6 +210,9 @@ func (t *Trial) take(b []byte) error {
 	res, err := trial.Parse(b)
 	if err != nil {
 		return err
+	}
+	if res.TrialName == "" {
+		return errors.New("it names no trial: not a trial's result")
 	}
 	rec, derived, err := record(res)
 	if err != nil {
