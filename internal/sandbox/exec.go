@@ -37,7 +37,9 @@ const defaultCap = 1 << 20
 // Exec runs cmd to its end. An error means that it did not start or that the
 // sandbox was lost; a timeout or a non-zero exit is a result, not an error.
 // Output written by children that outlive the command is waited for only
-// briefly: a daemon that holds the pipe open cannot hang the caller.
+// briefly: a daemon that holds the pipe open cannot hang the caller. Neither
+// can o.Stdin: if its Read blocks after the command has ended, it is left
+// behind and what it returns at last is dropped.
 func Exec(ctx context.Context, s Starter, cmd Command, o ExecOptions) (ExecResult, error) {
 	if o.Cap == 0 {
 		o.Cap = defaultCap
@@ -48,53 +50,60 @@ func Exec(ctx context.Context, s Starter, cmd Command, o ExecOptions) (ExecResul
 	if err != nil {
 		return ExecResult{}, err
 	}
-	defer p.Close()
-
-	var wg sync.WaitGroup
 	if o.Stdin != nil {
-		wg.Go(func() {
-			io.Copy(p.Stdin(), o.Stdin) // the program may close its end early; that is its right
-			p.Stdin().Close()
-		})
+		go func() {
+			in := p.Stdin()
+			io.Copy(in, o.Stdin) // the program may close its end early; that is its right
+			in.Close()
+		}()
 	}
-	var tee sync.Mutex // Stdout and Stderr may be the same writer
-	out := &capture{cap: o.Cap, also: o.Stdout, mu: &tee}
-	errs := &capture{cap: o.Cap, also: o.Stderr, mu: &tee}
+	tee := &sync.Mutex{} // Stdout and Stderr may be the same writer
+	out := &capture{cap: o.Cap, also: o.Stdout, mu: tee}
+	errs := &capture{cap: o.Cap, also: o.Stderr, mu: tee}
 	read := make(chan struct{})
 	go func() {
+		defer close(read)
 		var rd sync.WaitGroup
 		rd.Go(func() { io.Copy(out, p.Stdout()) })
 		rd.Go(func() { io.Copy(errs, p.Stderr()) })
 		rd.Wait()
-		close(read)
 	}()
 
+	r := ExecResult{}
+	err = r.await(ctx, p, o)
+	r.Wall = time.Since(start)
+	if err == nil {
+		wait := time.NewTimer(drain)
+		select {
+		case <-read:
+		case <-wait.C:
+		}
+		wait.Stop()
+	}
+	p.Close() // ends the streams, so that the readers return
+	<-read
+	r.Stdout, r.Stderr = out.buf.Bytes(), errs.buf.Bytes()
+	r.Dropped = out.dropped + errs.dropped
+	if err != nil {
+		return r, fmt.Errorf("exec %q: %w", cmd.Args, err)
+	}
+	return r, nil
+}
+
+// await waits for the program, to its end or to the caller's.
+func (r *ExecResult) await(ctx context.Context, p Process, o ExecOptions) (err error) {
 	wctx, stop := ctx, context.CancelFunc(func() {})
 	if o.Timeout > 0 {
 		wctx, stop = context.WithTimeout(ctx, o.Timeout)
 	}
 	defer stop()
-	r := ExecResult{}
 	r.Exit, err = p.Wait(wctx)
 	if err != nil && wctx.Err() != nil {
 		r.TimedOut = ctx.Err() == nil
 		r.Cancelled = !r.TimedOut
 		r.Exit, err = end(p, o.Grace)
 	}
-	r.Wall = time.Since(start)
-	if err != nil {
-		return r, fmt.Errorf("exec %q: %w", cmd.Args, err)
-	}
-	select {
-	case <-read:
-	case <-time.After(drain):
-	}
-	p.Close() // ends the streams, so that the readers return
-	<-read
-	wg.Wait()
-	r.Stdout, r.Stderr = out.buf.Bytes(), errs.buf.Bytes()
-	r.Dropped = out.dropped + errs.dropped
-	return r, nil
+	return err
 }
 
 // drain is how long output is read after the program itself has ended.

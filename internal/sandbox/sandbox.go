@@ -26,6 +26,13 @@ type Backend interface {
 	Close() error
 }
 
+// Dropper is implemented by backends that can free a snapshot before Close.
+// Sandboxes that stand on it live on; the handle is of no use any more.
+// Dropping it again does nothing.
+type Dropper interface {
+	Drop(s Snapshot) error
+}
+
 // Capabilities describe a backend as data.
 type Capabilities struct {
 	Name      string    // "ns", "docker", "fake"

@@ -278,23 +278,29 @@ func (c *copier) file(dir int, base string, to int, st *unix.Stat_t) error {
 		return copyError(err)
 	}
 	defer unix.Close(dst)
-	for {
-		n, err := unix.CopyFileRange(src, nil, dst, nil, 1<<30, 0)
-		if err == unix.EINTR {
-			continue
-		}
-		if err != nil {
-			return copyError(err)
-		}
-		if n == 0 {
-			break
-		}
+	if err := copyData(src, dst); err != nil {
+		return copyError(err)
 	}
 	copyXattrs(src, dst)
 	if err := unix.Fchmod(dst, st.Mode&0o7777); err != nil {
 		return copyError(err)
 	}
 	return copyError(copyTimes(dst, st))
+}
+
+// copyData copies within the kernel; volumes in memory are file systems of
+// their own, between which only sendfile works.
+func copyData(src, dst int) error {
+	for {
+		n, err := unix.Sendfile(dst, src, nil, 1<<30)
+		switch {
+		case err == unix.EINTR || err == unix.EAGAIN:
+		case err != nil:
+			return err
+		case n == 0:
+			return nil
+		}
+	}
 }
 
 func copyTimes(fd int, st *unix.Stat_t) error {
