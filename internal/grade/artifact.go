@@ -2,7 +2,6 @@ package grade
 
 import (
 	"path"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -101,10 +100,12 @@ func (c claims) conflict(a task.Artifact) bool {
 
 // tarGlobs matches names as GNU tar's --exclude does: a pattern may match from
 // the beginning or after any slash, "*" matches slashes, and what lies below a
-// match is excluded too. Names are relative, without "./".
+// match is excluded too. Names are relative, without "./"; unlike there, a
+// pattern such as ".*" does not match the tree's own ".", and with it all.
 func tarGlobs(patterns []string) func(name string) bool {
 	var all []*regexp.Regexp
 	for _, p := range patterns {
+		p = strings.TrimPrefix(p, "./")
 		re, err := regexp.Compile(`(?s)(?:^|/)(?:` + globExpr(p) + `)(?:/|\z)`)
 		if err != nil {
 			re = regexp.MustCompile(`(?:^|/)` + regexp.QuoteMeta(p) + `(?:/|\z)`) // a broken class stands for itself
@@ -112,7 +113,6 @@ func tarGlobs(patterns []string) func(name string) bool {
 		all = append(all, re)
 	}
 	return func(name string) bool {
-		name = "./" + filepath.ToSlash(name)
 		return slices.ContainsFunc(all, func(re *regexp.Regexp) bool { return re.MatchString(name) })
 	}
 }

@@ -214,12 +214,15 @@ func (d *differ) write(b *bytes.Buffer, name string, old, now side) {
 		return
 	}
 	text := udiff.Unified(tabbed(from), tabbed(to), old.text, now.text)
+	n := 0
 	for line := range strings.Lines(text) {
-		switch {
-		case strings.HasPrefix(line, "+++ "), strings.HasPrefix(line, "--- "):
-		case line[0] == '+':
+		if n++; n <= 2 {
+			continue // the names
+		}
+		switch line[0] {
+		case '+':
 			d.stat.Added++
-		case line[0] == '-':
+		case '-':
 			d.stat.Removed++
 		}
 	}

@@ -3,6 +3,7 @@ package grade
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -87,7 +88,7 @@ func TestFlood(t *testing.T) {
 		r.OutputCap = 1 << 20
 		v := w.grade(r)
 		w.want(v, trial.CauseSolved, "")
-		out := kept1(t, r, TestStdout)
+		out := onHost(t, r, TestStdout)
 		if !strings.HasPrefix(out, "first\n") || len(out) > 2<<20 || !strings.Contains(out[len(out)-200:], "dropped") {
 			t.Errorf("%d bytes of output kept, ending %q", len(out), out[max(0, len(out)-100):])
 		}
@@ -103,10 +104,10 @@ func TestOutputAndLogsAreKept(t *testing.T) {
 echo '{"a": 1}' >"$R/logs/verifier/reward-details.json"; mkdir "$R/logs/verifier/sub"; echo x >"$R/logs/verifier/sub/ctrf.json"
 echo forged >"$R/logs/verifier/test-stdout.txt"; ln -s /etc/passwd "$R/logs/verifier/link"; echo 1 >`+reward)
 		w.want(w.grade(r), trial.CauseSolved, "")
-		if got := kept1(t, r, TestStdout); !strings.HasPrefix(got, "one\ntwo\nthree\n") || !strings.HasSuffix(got, "/app\n") {
+		if got := onHost(t, r, TestStdout); !strings.HasPrefix(got, "one\ntwo\nthree\n") || !strings.HasSuffix(got, "/app\n") {
 			t.Errorf("output %q: not in order, or not in the workdir", got)
 		}
-		if kept1(t, r, Details) != "{\"a\": 1}\n" || kept1(t, r, "sub/ctrf.json") != "x\n" || kept1(t, r, RewardText) != "1\n" {
+		if onHost(t, r, Details) != "{\"a\": 1}\n" || onHost(t, r, "sub/ctrf.json") != "x\n" || onHost(t, r, RewardText) != "1\n" {
 			t.Error("the verifier's files are not beside the output")
 		}
 		if _, err := os.Lstat(filepath.Join(string(r.Out), "link")); !os.IsNotExist(err) {
@@ -228,7 +229,9 @@ func TestPlants(t *testing.T) {
 // solved in /etc is solved.
 func TestPatchAndState(t *testing.T) {
 	work := `echo fixed >"$R/etc/app.conf"; echo new >main.txt; chmod 4755 main.txt; mkfifo pipe; echo mine >tests/unit; ln -s /etc/shadow out`
-	check := func(cond string) string { return `if ` + cond + `; then echo 1; else ls -laR "$R/app" "$R/etc"; echo 0; fi >` + reward }
+	check := func(cond string) string {
+		return `if ` + cond + `; then echo 1; else ls -laR "$R/app" "$R/etc"; echo 0; fi >` + reward
+	}
 	for _, c := range []struct {
 		name      string
 		kind      task.GradeKind
@@ -250,7 +253,7 @@ func TestPatchAndState(t *testing.T) {
 				v := w.grade(r)
 				w.want(v, trial.CauseSolved, "")
 				if v.Cause != trial.CauseSolved {
-					t.Log(kept1(t, r, TestStdout))
+					t.Log(onHost(t, r, TestStdout))
 				}
 			})
 		})
@@ -383,18 +386,63 @@ func TestCancelled(t *testing.T) {
 	})
 }
 
-// The verifier's user, where the sandbox knows users.
-func TestUnknownVerifierUser(t *testing.T) {
+// A verifier that cannot be started is the task's fault where nothing of the
+// agent's could be it.
+func TestNotStarted(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		end := w.agent("echo x >x")
+		w.spy.fail = map[string]error{"start test.sh": fmt.Errorf("%w: no user postgres", sandbox.ErrNotStarted)}
+		for _, c := range []struct {
+			mode task.VerifierMode
+			kind task.GradeKind
+			want trial.Cause
+		}{
+			{task.VerifierSealed, task.GradeState, trial.CauseRewardMissing},
+			{task.VerifierSealed, task.GradePatch, trial.CauseTaskMalformed},
+			{task.VerifierSeparate, task.GradeState, trial.CauseTaskMalformed},
+		} {
+			r := w.request(end, `echo 1 >`+reward)
+			r.Mode, r.Key.Grade = c.mode, c.kind
+			v := w.grade(r)
+			w.want(v, c.want, "no user postgres")
+			if v.TestExit != nil {
+				t.Errorf("a script that did not start ended with %d", *v.TestExit)
+			}
+		}
+	})
+}
+
+// An agent that left no shell, or no workdir, is not graded by accident.
+func TestAgentBrokeItsTree(t *testing.T) {
 	everywhere(t, func(t *testing.T, w *world) {
 		if !w.walls {
-			t.Skip("this backend has no users of its own")
+			t.Skip("this backend has no root of its own to break")
 		}
-		r := w.request(w.agent("echo x >x"), `echo 1 >`+reward)
-		r.Key.User = "nobody-of-that-name"
-		w.want(w.grade(r), trial.CauseRewardMissing, "nobody-of-that-name")
-		r = w.request(w.agent("echo x >x"), `echo 1 >`+reward)
-		r.Key.User, r.Key.Grade = "nobody-of-that-name", task.GradePatch
-		w.want(w.grade(r), trial.CauseTaskMalformed, "nobody-of-that-name")
+		for _, plant := range []string{`rm -rf /app`, `rm /bin /usr/bin/sh 2>/dev/null; rm -f /bin`, `chmod 000 /app`, `rm -rf /etc /app /tmp; ln -s /nowhere /app`} {
+			v := w.grade(w.request(w.agent(plant), `echo 0 >`+reward))
+			if v.Cause != trial.CauseRewardMissing && v.Cause != trial.CauseUnsolved {
+				t.Errorf("%s: %s (%s)", plant, v.Cause, v.Detail)
+			}
+		}
+	})
+}
+
+// A verifier that fills the disk leaves no reward, and the next one has room.
+func TestFullDisk(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		if !w.walls {
+			t.Skip("this backend limits no disk")
+		}
+		r := w.request(EndState{}, `cat /dev/zero >"$R/app/full" 2>/dev/null; echo 1 >`+reward)
+		r.Limits.DiskBytes = 8 << 20
+		v := w.grade(r)
+		if v.Cause != trial.CauseRewardEmpty && v.Cause != trial.CauseRewardMissing {
+			t.Errorf("%s (%s)", v.Cause, v.Detail)
+		}
+		r = w.request(EndState{}, `echo 1 >`+reward, file("big", strings.Repeat("x", 16<<20)))
+		r.Limits.DiskBytes = 8 << 20
+		w.want(w.grade(r), trial.CauseDiskLimit, "no room")
+		w.want(w.grade(w.request(EndState{}, `echo 1 >`+reward)), trial.CauseSolved, "")
 	})
 }
 
@@ -404,7 +452,7 @@ func TestSeparate(t *testing.T) {
 	everywhere(t, func(t *testing.T, w *world) {
 		sb := w.live(`mkdir -p out/sub "$R/logs/artifacts" "$R/logs/verifier"; echo a >out/a; echo s >out/sub/s; echo no >out/x.tmp; chmod 4755 out/a
 ln -s sub/s out/in; ln -s /etc/passwd out/abs; ln -s ../../../etc/passwd out/up; mkfifo out/pipe; echo one >single; echo secret >undeclared
-echo pub >"$R/logs/artifacts/pub"; echo 1 >`+reward)
+echo pub >"$R/logs/artifacts/pub"; echo 1 >` + reward)
 		key := task.Key{Artifacts: []task.Artifact{
 			{Source: "/app/out", Exclude: []string{"*.tmp"}}, {Source: "/app/single", Destination: "renamed/file"}, {Source: "/app/missing"}, {Source: "/logs/verifier"},
 		}}
@@ -430,7 +478,7 @@ echo 1 >` + reward
 		v := w.grade(r)
 		w.want(v, trial.CauseSolved, "")
 		if v.Cause != trial.CauseSolved {
-			t.Log(kept1(t, r, TestStdout))
+			t.Log(onHost(t, r, TestStdout))
 		}
 
 		// An image of the verifier's own brings its tests; the task's stay home.

@@ -128,11 +128,12 @@ func (k keep) entry(root *os.Root, tr *tar.Reader, h *tar.Header, name string) (
 	if exists && (k.fresh || old.IsDir()) {
 		return false, nil
 	}
-	if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
-		return false, err
-	}
 	if exists {
 		if err := root.Remove(name); err != nil {
+			return false, err
+		}
+	} else if strings.Contains(name, "/") {
+		if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
 			return false, err
 		}
 	}

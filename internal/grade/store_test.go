@@ -13,7 +13,7 @@ import (
 // newStore opens a layer store of the test's own.
 func newStore(t testing.TB) *image.Store {
 	t.Helper()
-	s, err := image.Open(image.HostPath(filepath.Join(t.TempDir(), "store")), image.Options{Volatile: true})
+	s, err := image.Open(image.HostPath(filepath.Join(t.TempDir(), "store")), storeOptions())
 	if err != nil {
 		t.Fatal(err)
 	}

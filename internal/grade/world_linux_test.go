@@ -182,8 +182,8 @@ func (w *world) want(v Verdict, cause trial.Cause, detail string) {
 	}
 }
 
-// kept reads a file of the trial's verifier directory; "" if there is none.
-func kept1(t testing.TB, r Request, name string) string {
+// onHost reads a file of the trial's verifier directory; "" if there is none.
+func onHost(t testing.TB, r Request, name string) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(string(r.Out), name))
 	if err != nil && !os.IsNotExist(err) {

@@ -1,0 +1,7 @@
+//go:build !linux
+
+package grade
+
+import "assay/internal/image"
+
+func storeOptions() image.Options { return image.Options{Volatile: true} }
