@@ -1,0 +1,46 @@
+package cli
+
+import "github.com/alecthomas/kong"
+
+const story = `Tasks for coding agents: proved, run in sandboxes, graded so that a score cannot be forged.
+
+The commands stand in the order of the work: make or import tasks, prove them, run agents on them,
+look at what came out.
+
+  assay demo                                   the whole story in a minute, nothing needed
+  assay run -p TASKS -a oracle -k 3            run an agent three times on every task
+  assay job show JOB && assay view jobs        look at it
+
+Exit status: 0 done, 1 failed, 2 usage, 3 partial (trials lost to infrastructure), 4 a gate was not
+met, 130 interrupted.`
+
+// grammar is the command line, in the order of the story.
+type grammar struct {
+	JSON  bool   `help:"Print typed JSON lines on stdout instead of text."`
+	Store string `help:"Where image layers are kept." placeholder:"DIR" env:"ASSAY_STORE"`
+
+	Demo demoCmd `cmd:"" group:"start" help:"Prove a few built-in tasks, run three agents on them, write a report."`
+
+	Task   taskCmd   `cmd:"" group:"tasks" help:"Lint, show, scaffold and prove tasks."`
+	Import importCmd `cmd:"" group:"tasks" help:"Turn a data set into task directories."`
+	Image  imageCmd  `cmd:"" group:"tasks" help:"List, import and remove images."`
+
+	Run    runCmd    `cmd:"" group:"runs" help:"Run agents on tasks."`
+	Job    jobCmd    `cmd:"" group:"runs" help:"List, show, resume and remove jobs."`
+	Report reportCmd `cmd:"" group:"runs" help:"Write a job's self-contained HTML report."`
+	View   viewCmd   `cmd:"" group:"runs" help:"Serve the pages of all jobs below a folder, live."`
+
+	Sandbox    sandboxCmd    `cmd:"" group:"machine" help:"Open a shell in a sandbox, or measure it."`
+	Doctor     doctorCmd     `cmd:"" group:"machine" help:"Say what this machine can do and how to mend what it cannot."`
+	Completion completionCmd `cmd:"" group:"machine" help:"Print a completion script for a shell."`
+	Version    versionCmd    `cmd:"" group:"machine" help:"Print the version."`
+}
+
+func groups() []kong.Group {
+	return []kong.Group{
+		{Key: "start", Title: "Start here:"},
+		{Key: "tasks", Title: "Tasks and images:"},
+		{Key: "runs", Title: "Runs and results:"},
+		{Key: "machine", Title: "This machine:"},
+	}
+}

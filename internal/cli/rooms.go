@@ -1,0 +1,102 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"assay/internal/image"
+	"assay/internal/image/dockerfile"
+	"assay/internal/job"
+	"assay/internal/sandbox"
+	"assay/internal/sandbox/ns"
+)
+
+// rooms are the parts that commands which run something need: the layer store
+// and a backend on it.
+type rooms struct {
+	images  *image.Store
+	backend sandbox.Backend
+	host    func() (image.Image, error) // made once
+}
+
+// resolve finds an image by name.
+func (r *rooms) resolve(ctx context.Context, ref string) (image.Image, error) {
+	if ref == image.HostName {
+		return r.host()
+	}
+	return r.images.Resolve(ref)
+}
+
+func (r *rooms) Close() error {
+	if r.backend == nil {
+		return nil
+	}
+	return r.backend.Close()
+}
+
+// storeDir is where layers lie: the flag, else below the user's cache. Real
+// root keeps them where the unprivileged id its sandboxes run as can reach.
+func (a *app) storeDir(g *grammar) (string, error) {
+	if g.Store != "" {
+		return filepath.Abs(g.Store)
+	}
+	if os.Geteuid() == 0 {
+		return "/var/lib/assay", nil
+	}
+	if dir, ok := a.Env("XDG_CACHE_HOME"); ok && dir != "" {
+		return filepath.Join(dir, "assay"), nil
+	}
+	home, ok := a.Env("HOME")
+	if !ok || home == "" {
+		return "", usagef("neither HOME nor XDG_CACHE_HOME is set: say where layers are kept with --store DIR")
+	}
+	return filepath.Join(home, ".cache", "assay"), nil
+}
+
+func (a *app) openStore(g *grammar) (*image.Store, error) {
+	dir, err := a.storeDir(g)
+	if err != nil {
+		return nil, err
+	}
+	opts := image.Options{}
+	if os.Geteuid() == 0 {
+		opts.Owner = &image.Owner{UID: ns.DefaultRootUID, GID: ns.DefaultRootUID}
+	}
+	s, err := image.Open(image.HostPath(dir), opts)
+	if err != nil {
+		return nil, fmt.Errorf("open the layer store: %w", err)
+	}
+	return s, nil
+}
+
+// open opens the store and starts the embedded backend.
+func (a *app) open(ctx context.Context, g *grammar) (*rooms, error) {
+	images, err := a.openStore(g)
+	if err != nil {
+		return nil, err
+	}
+	dir, _ := a.storeDir(g)
+	backend, err := ns.Open(ctx, ns.Config{Store: images, Scratch: image.HostPath(filepath.Join(dir, "scratch"))})
+	if err != nil {
+		return nil, err
+	}
+	return newRooms(ctx, images, backend), nil
+}
+
+func newRooms(ctx context.Context, images *image.Store, backend sandbox.Backend) *rooms {
+	return &rooms{images: images, backend: backend, host: sync.OnceValues(func() (image.Image, error) {
+		return images.Host(ctx, image.HostOptions{})
+	})}
+}
+
+// build makes images for jobs.
+func (r *rooms) build(ctx context.Context, b job.BuildRequest) (image.Image, error) {
+	o := dockerfile.Options{Store: r.images, Backend: r.backend, Dir: image.HostPath(b.Dir), Resolve: r.resolve}
+	if b.Base.ID != "" {
+		o.Resolve = func(context.Context, string) (image.Image, error) { return b.Base, nil }
+	}
+	return dockerfile.Build(ctx, o)
+}

@@ -1,0 +1,267 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+
+	"assay/internal/job"
+	"assay/task"
+)
+
+type taskCmd struct {
+	Lint  taskLintCmd  `cmd:"" help:"Check task directories strictly: file, line, column and remedy for each finding."`
+	Show  taskShowCmd  `cmd:"" help:"Print what assay reads in a task, and its digest."`
+	New   taskNewCmd   `cmd:"" help:"Scaffold a task directory that passes its own proof."`
+	Prove taskProveCmd `cmd:"" help:"Show that gold passes three times and doing nothing fails; write proof.json."`
+}
+
+type taskLintCmd struct {
+	Paths   []string `arg:"" name:"path" help:"Task directories, or directories of them."`
+	Warning bool     `name:"warnings-fail" help:"Exit 4 for warnings too."`
+}
+
+func (taskLintCmd) Help() string {
+	return `Reading is lenient, as Harbor's is; lint is strict: unknown keys, skipped directories, hidden traps.
+
+Example:
+  assay task lint tasks --json | jq -r .rule | sort | uniq -c
+
+Exit status: 0 no errors, 2 nothing to lint, 4 errors (or warnings, with --warnings-fail).`
+}
+
+func (c *taskLintCmd) Run(a *app, g *grammar) error {
+	errs, warns := 0, 0
+	for _, p := range c.Paths {
+		if _, err := os.Stat(p); err != nil {
+			return usage(err)
+		}
+		for _, f := range task.Lint(p) {
+			switch f.Severity {
+			case task.Error:
+				errs++
+			case task.Warning:
+				warns++
+			}
+			if g.JSON {
+				if err := a.emit("finding", f); err != nil {
+					return err
+				}
+				continue
+			}
+			fmt.Fprintln(a.Stdout, f.String())
+		}
+	}
+	if !g.JSON {
+		a.say("%d errors, %d warnings", errs, warns)
+	}
+	if errs > 0 || c.Warning && warns > 0 {
+		return gate(nil)
+	}
+	return nil
+}
+
+type taskShowCmd struct {
+	Path string `arg:"" help:"Task directory."`
+}
+
+func (taskShowCmd) Help() string {
+	return `Example:
+  assay task show tasks/fix-csv --json | jq -r .digest
+
+Exit status: 0, 2 when the directory is no task.`
+}
+
+func (c *taskShowCmd) Run(a *app, g *grammar) error {
+	t, err := task.Load(c.Path)
+	if err != nil {
+		return usage(err)
+	}
+	s, err := t.Show()
+	if err != nil {
+		return usage(err)
+	}
+	if g.JSON {
+		return a.emit("task", s)
+	}
+	return printTask(a.Stdout, s)
+}
+
+type taskNewCmd struct {
+	Path  string   `arg:"" help:"Directory to make."`
+	Name  string   `placeholder:"ORG/NAME" help:"The task's name. Default: local/ and the directory's."`
+	State bool     `help:"Judge the whole frozen tree instead of the workspace's diff."`
+	Image string   `placeholder:"NAME" help:"FROM of the Dockerfile. Default: debian:bookworm-slim."`
+	Step  []string `placeholder:"NAME" help:"Name of a step; repeatable. Default: single-step."`
+}
+
+func (taskNewCmd) Help() string {
+	return `Example:
+  assay task new tasks/fix-csv && assay task prove tasks/fix-csv
+
+Exit status: 0, 2 when the directory exists.`
+}
+
+func (c *taskNewCmd) Run(a *app, g *grammar) error {
+	o := task.Scaffold{Name: c.Name, Image: c.Image, Steps: c.Step, Grade: task.GradePatch}
+	if c.State {
+		o.Grade = task.GradeState
+	}
+	if err := task.New(c.Path, o); err != nil {
+		return usage(err)
+	}
+	if g.JSON {
+		return a.emit("task.new", map[string]string{"path": c.Path})
+	}
+	a.say("made %s; edit instruction.md, tests/test.sh and solution/solve.sh, then:\n  assay task lint %[1]s\n  assay task prove %[1]s", c.Path)
+	return nil
+}
+
+type taskProveCmd struct {
+	Paths      []string `arg:"" name:"path" help:"Task directories, or directories of them."`
+	Concurrent int      `short:"n" default:"2" placeholder:"N" help:"Trials at once."`
+	Image      string   `placeholder:"NAME" help:"Prove on this image instead of the task's own."`
+	Yes        bool     `short:"y" help:"Let tasks read the host variables they name."`
+}
+
+func (taskProveCmd) Help() string {
+	return `Gold must pass three times and doing nothing must fail, each in a fresh copy. proof.json is written
+beside task.toml; it is no part of the task's digest. What is graded live or with network is never proved.
+
+Example:
+  assay task prove tasks
+
+Exit status: 0 all proved, 1 broke, 2 usage, 3 lost to infrastructure, 4 at least one is not sound.`
+}
+
+func (c *taskProveCmd) Run(ctx *boundCtx, a *app, g *grammar) error {
+	var tasks []*task.Task
+	for _, p := range c.Paths {
+		got, _, err := a.loadTasks(p, 0)
+		if err != nil {
+			return err
+		}
+		tasks = append(tasks, got...)
+	}
+	if err := a.allowHostEnv(tasks, c.Yes); err != nil {
+		return err
+	}
+	r, err := a.open(ctx, g)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	proofs, err := a.prove(ctx, r, tasks, proveOptions{concurrent: c.Concurrent, image: c.Image})
+	if err != nil {
+		return err
+	}
+	return a.printProofs(g, proofs)
+}
+
+type proveOptions struct {
+	concurrent int
+	image      string
+}
+
+// prove runs the proof and writes proof.json beside each sound task.
+func (a *app) prove(ctx *boundCtx, r *rooms, tasks []*task.Task, o proveOptions) ([]job.Proof, error) {
+	tmp, err := os.MkdirTemp("", "assay-prove-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(tmp)
+	deps := a.deps(r)
+	p := a.progress(false)
+	deps.OnEvent = p.event
+	defer p.done()
+	return job.Prove(ctx, job.ProveConfig{
+		Dir: filepath.Join(tmp, "prove"), Tasks: tasks, Image: o.image, Concurrent: o.concurrent, Gold: proofAgents(),
+	}, deps)
+}
+
+// proofAgents are the two arms of a proof.
+func proofAgents() job.ProofArms {
+	gold, _ := parseAgent("oracle") // both names are in the table: a test holds it
+	idle, _ := parseAgent("nop")
+	return job.ProofArms{Gold: gold, Idle: idle}
+}
+
+func (a *app) printProofs(g *grammar, proofs []job.Proof) error {
+	bad, lost := 0, 0
+	tw := tabwriter.NewWriter(a.Stdout, 0, 4, 2, ' ', 0)
+	for _, p := range proofs {
+		switch {
+		case p.Lost:
+			lost++
+		case !p.Proved:
+			bad++
+		}
+		if g.JSON {
+			if err := a.emit("proof", p); err != nil {
+				return err
+			}
+			continue
+		}
+		word := "proved"
+		if !p.Proved {
+			word = "NOT PROVED"
+		}
+		fmt.Fprintf(tw, "%s\t%s\t%s\n", p.Task, word, strings.Join(p.Reasons, "; "))
+	}
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	switch {
+	case lost > 0:
+		return partial(nil)
+	case bad > 0:
+		return gate(nil)
+	}
+	return nil
+}
+
+// printTask prints a task for people; --json has everything.
+func printTask(w io.Writer, s task.Show) error {
+	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	row := func(k, format string, args ...any) { fmt.Fprintf(tw, "%s\t%s\n", k, fmt.Sprintf(format, args...)) }
+	row("task", "%s", s.Name)
+	row("digest", "%s", s.Digest)
+	row("format", "%s, schema %s", s.Format, s.Schema)
+	row("grade", "%s", s.Grade)
+	row("image", "%s", imageWords(s.Image))
+	for _, st := range s.Steps {
+		if st.Name != "" {
+			row("step", "%s", st.Name)
+		}
+		row("agent limit", "%s", limitWords(st.AgentTimeout))
+		row("verifier limit", "%s", limitWords(st.VerifierTimeout))
+		row("solution", "%t", st.Solution)
+		first, _, _ := strings.Cut(strings.TrimSpace(st.Instruction), "\n")
+		row("instruction", "%s", first)
+	}
+	if len(s.HostEnv) > 0 {
+		row("reads host variables", "%s", strings.Join(s.HostEnv, " "))
+	}
+	return tw.Flush()
+}
+
+func limitWords(sec *float64) string {
+	if sec == nil {
+		return "none"
+	}
+	return round(*sec).String()
+}
+
+func imageWords(i task.ShowImage) string {
+	words := i.Docker
+	if words == "" {
+		words = "built from " + i.BuiltIn
+	}
+	if i.Fallback != "" {
+		words += ", else " + i.Fallback
+	}
+	return words
+}

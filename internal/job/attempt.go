@@ -1,0 +1,355 @@
+package job
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"assay/internal/agent"
+	"assay/internal/grade"
+	"assay/internal/image"
+	"assay/internal/sandbox"
+	"assay/task"
+	"assay/trial"
+)
+
+// attempt is one run of one planned trial. It belongs to one goroutine.
+type attempt struct {
+	r     *run
+	p     *planned
+	dir   string // the trial's directory on the host
+	clk   *clock
+	phase trial.Phase
+	res   *trial.Result
+	rec   *trial.Record
+
+	image image.Image
+	needs agent.Needs
+	env   []string // resolved [environment].env
+	sb    sandbox.Sandbox
+	ended []stepEnd
+}
+
+// stepEnd is what one step came to.
+type stepEnd struct {
+	step    string
+	agent   agentEnd
+	usage   trial.Usage
+	meta    map[string]any
+	verdict *grade.Verdict // nil when it was not graded
+	err     error
+	spanA   *trial.Span
+	spanV   *trial.Span
+}
+
+// run executes the attempt to a result. It never returns an error of the
+// trial itself: that is in the result. A cancelled ctx gives cause cancelled,
+// which the caller does not commit.
+func (a *attempt) run(ctx context.Context) {
+	begin := time.Now().UTC()
+	a.res.StartedAt = &begin
+	err := a.guarded(ctx)
+	if a.sb != nil {
+		a.sb.Close()
+	}
+	if err != nil && a.rec.Cause == "" {
+		a.stop(err)
+	}
+	if e := a.record(); e != nil && a.rec.Fault != trial.FaultInfra {
+		a.phase = trial.PhaseRecord
+		a.stop(e)
+	}
+	a.finish()
+}
+
+// guarded turns a panic in one trial into that trial's infrastructure fault:
+// the other trials go on.
+func (a *attempt) guarded(ctx context.Context) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = &endError{trial.CauseHarness, fmt.Errorf("panic: %v\n%s", r, debug.Stack())}
+		}
+	}()
+	return a.work(ctx)
+}
+
+func (a *attempt) work(ctx context.Context) error {
+	if err := a.do(trial.PhaseImage, "", func() error { return a.resolve(ctx) }); err != nil {
+		return err
+	}
+	if err := a.do(trial.PhaseSetup, "", func() error { return a.setUp(ctx) }); err != nil {
+		return err
+	}
+	for i := range a.p.task.Steps {
+		goOn, err := a.step(ctx, i)
+		if err != nil {
+			return err
+		}
+		if !goOn {
+			break
+		}
+	}
+	return a.conclude()
+}
+
+// do runs f as a phase and remembers which one the trial is in.
+func (a *attempt) do(p trial.Phase, step string, f func() error) error {
+	a.phase = p
+	return a.clk.do(p, step, f)
+}
+
+func (a *attempt) resolve(ctx context.Context) error {
+	t := a.p.task
+	env, err := task.ResolveEnv(t.Config.Environment.Env, a.r.deps.Env)
+	if err != nil {
+		return &endError{trial.CauseTaskMalformed, fmt.Errorf("%s: [environment].env: %w", t.Name, err)}
+	}
+	a.env = env
+	for i := range t.Steps {
+		n, err := a.p.arm.Agent.Needs(t.Brief(i))
+		if err != nil {
+			return &endError{trial.CauseUnsupported, fmt.Errorf("agent %s: %w", a.p.arm.Spec, err)}
+		}
+		if n.Dialect != "" {
+			return &endError{trial.CauseUnsupported, fmt.Errorf("agent %s needs a model (%s) and none is configured", a.p.arm.Spec, n.Dialect)}
+		}
+		if n.Network != "" && n.Network != sandbox.NetNone {
+			return &endError{trial.CauseUnsupported, fmt.Errorf("agent %s needs network %q; this backend gives none", a.p.arm.Spec, n.Network)}
+		}
+		if i == 0 {
+			a.needs = n
+		}
+	}
+	if want := t.Brief(0).Network.Mode; want == task.NetworkAllowlist {
+		a.note("the task asks for an allow-list network; the job caps it to none")
+	}
+	got, err := a.r.images.task(ctx, t)
+	if err != nil {
+		return err
+	}
+	if got.note != "" {
+		a.note(got.note)
+	}
+	a.image, a.rec.Image = got.image, got.used
+	return a.r.keepImage(a.image)
+}
+
+// note says something aloud: in the result and in the events.
+func (a *attempt) note(text string) {
+	a.rec.Notes = append(a.rec.Notes, text)
+	a.r.emit(a.p.name, a.p.attempt, trial.Noted, map[string]string{"text": text})
+}
+
+// workdir is where the work is: the task's word, else the image's.
+func (a *attempt) workdir() image.Path {
+	if w := a.p.task.Config.Environment.Workdir; w != "" {
+		return image.Path(w)
+	}
+	if a.image.Config.Workdir != "" {
+		return a.image.Config.Workdir
+	}
+	return "/"
+}
+
+// step runs and grades one step. goOn is false when the run ends after it.
+func (a *attempt) step(ctx context.Context, i int) (goOn bool, err error) {
+	t := a.p.task
+	key, brief := t.Key(i), t.Brief(i)
+	end := stepEnd{step: brief.Step}
+	if err := a.do(trial.PhaseSetup, brief.Step, func() error { return a.setUpStep(ctx, i, key) }); err != nil {
+		return false, err
+	}
+	// The agent's time is its Run alone; killing and freezing are ours.
+	rec := a.recorder(brief)
+	begin := time.Now()
+	report, runErr := a.runAgent(ctx, brief, rec)
+	a.phase = trial.PhaseAgent
+	a.clk.add(trial.PhaseAgent, brief.Step, begin, time.Since(begin), runErr)
+	end.spanA = between(begin, time.Now())
+	if err := a.saveTrajectory(brief.Step, rec); err != nil {
+		return false, err
+	}
+	if ctx.Err() != nil {
+		return false, context.Cause(ctx)
+	}
+	if runErr != nil {
+		return false, runErr
+	}
+	end.agent = agentEnd{exit: report.Exit, timedOut: report.TimedOut}
+	end.usage, end.meta = report.Usage, report.Metadata
+	a.rec.AgentExit = report.Exit
+	a.use(report)
+
+	live := a.verifierMode(key) == task.VerifierLive
+	frozen, err := a.freeze(ctx, brief.Step, live)
+	if err != nil {
+		return false, err
+	}
+	if err := a.do(trial.PhaseCollect, brief.Step, func() error { return a.collect(ctx, brief.Step, key, frozen) }); err != nil {
+		return false, err
+	}
+	begin = time.Now()
+	v, err := a.grade(ctx, brief.Step, key, frozen)
+	if err != nil {
+		return false, err
+	}
+	end.spanV = between(begin, time.Now())
+	end.verdict = &v
+	a.ended = append(a.ended, end)
+	return a.goOn(key, v), nil
+}
+
+func between(from, to time.Time) *trial.Span {
+	f, t := from.UTC(), to.UTC()
+	return &trial.Span{StartedAt: &f, FinishedAt: &t}
+}
+
+// runAgent gives the agent its session and its deadline.
+func (a *attempt) runAgent(ctx context.Context, brief task.Brief, rec *agent.Recorder) (agent.Report, error) {
+	limit := brief.Timeout
+	if m := a.r.cfg.TimeoutMult; m > 0 && limit > 0 {
+		limit = time.Duration(float64(limit) * m)
+	}
+	if m := a.r.cfg.AgentLimit; m > 0 && (limit == 0 || m < limit) {
+		limit = m
+	}
+	s := agent.Session{
+		Brief: brief, Sandbox: a.sb, Workdir: a.workdir(), User: brief.User,
+		Env: slices.Clone(a.env), Recorder: rec, Logs: image.HostPath(a.stepDir(brief.Step, "agent")),
+	}
+	for _, k := range slices.Sorted(maps.Keys(a.needs.Env)) {
+		s.Env = append(s.Env, k+"="+a.needs.Env[k])
+	}
+	if a.needs.Solution {
+		env, err := task.ResolveEnv(a.p.task.Config.Solution.Env, a.r.deps.Env)
+		if err != nil {
+			return agent.Report{}, &endError{trial.CauseTaskMalformed, fmt.Errorf("[solution].env: %w", err)}
+		}
+		s.Env = append(s.Env, env...)
+	}
+	run := ctx
+	if limit > 0 {
+		s.Deadline = time.Now().Add(limit)
+		var stop context.CancelFunc
+		run, stop = context.WithDeadlineCause(ctx, s.Deadline, agent.ErrDeadline)
+		defer stop()
+	}
+	report, err := a.p.arm.Agent.Run(run, s)
+	if ctx.Err() == nil && context.Cause(run) == agent.ErrDeadline {
+		report.TimedOut = true
+		a.r.emit(a.p.name, a.p.attempt, trial.DeadlineMet, map[string]any{"phase": "agent", "limit_sec": limit.Seconds()})
+		if errors.Is(err, agent.ErrDeadline) || errors.Is(err, context.DeadlineExceeded) {
+			err = nil
+		}
+	}
+	return report, err
+}
+
+// use adds what the agent's programs consumed.
+func (a *attempt) use(r agent.Report) {
+	if r.CPU != nil {
+		ms := millis(*r.CPU)
+		if a.rec.Use.CPUMillis != nil {
+			ms += *a.rec.Use.CPUMillis
+		}
+		a.rec.Use.CPUMillis = &ms
+	}
+	if r.MaxRSS != nil && (a.rec.Use.MaxRSSBytes == nil || *a.rec.Use.MaxRSSBytes < *r.MaxRSS) {
+		a.rec.Use.MaxRSSBytes = r.MaxRSS
+	}
+}
+
+// frozen is the agent's end state: a snapshot to fork, and the same as a layer
+// that outlives the backend.
+type frozen struct {
+	snapshot sandbox.Snapshot
+	layer    image.LayerID
+	live     bool
+}
+
+// freeze ends every process of the agent, then freezes the tree. In live mode
+// it does neither: the verifier wants the running server.
+func (a *attempt) freeze(ctx context.Context, step string, live bool) (frozen, error) {
+	if live {
+		return frozen{live: true}, nil
+	}
+	var f frozen
+	err := a.do(trial.PhaseFreeze, step, func() error {
+		if err := a.sb.Kill(ctx); err != nil {
+			return fmt.Errorf("kill the agent's processes: %w", err)
+		}
+		var err error
+		if f.snapshot, err = a.sb.Snapshot(ctx); err != nil {
+			return fmt.Errorf("freeze the agent's tree: %w", err)
+		}
+		if f.layer, err = a.r.deps.Backend.Commit(ctx, f.snapshot); err != nil {
+			return fmt.Errorf("commit the agent's tree: %w", err)
+		}
+		return a.keep(step, f.layer)
+	})
+	return f, err
+}
+
+// keep books the end state as the job's own.
+func (a *attempt) keep(step string, layer image.LayerID) error {
+	end := trial.EndState{Step: step, Layer: string(layer)}
+	if layer != "" {
+		if err := a.r.deps.Images.Lease(image.HostPath(a.r.cfg.Dir), layer); err != nil {
+			return fmt.Errorf("lease the end state: %w", err)
+		}
+		for e, err := range a.r.deps.Images.Entries(layer) {
+			if err != nil {
+				return err
+			}
+			end.Files++
+			end.Bytes += e.Size
+		}
+	}
+	a.rec.EndState = append(a.rec.EndState, end)
+	return nil
+}
+
+// stepDir is a directory of the trial, or of one of its steps.
+func (a *attempt) stepDir(step, name string) string {
+	if step == "" {
+		return filepath.Join(a.dir, name)
+	}
+	return filepath.Join(a.dir, "steps", step, name)
+}
+
+// verifierMode decides where the verifier runs: the user's word, else the
+// task's where it needs more than sealed, else sealed.
+func (a *attempt) verifierMode(k task.Key) task.VerifierMode {
+	if m := a.r.cfg.Verifier; m != task.VerifierUnset {
+		return m
+	}
+	if k.Mode != task.VerifierUnset {
+		return k.Mode
+	}
+	return task.VerifierSealed
+}
+
+func raw(v any) json.RawMessage {
+	b, err := json.Marshal(v)
+	if err != nil { // only plain structs of this module come here
+		return json.RawMessage(`null`)
+	}
+	return b
+}
+
+// writeFile writes one of the trial's artifacts. They are synced together
+// before the result is committed.
+func (a *attempt) writeFile(rel string, b []byte) error {
+	p := filepath.Join(a.dir, rel)
+	if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(p, b, 0o644)
+}

@@ -1,0 +1,103 @@
+package job
+
+import (
+	"context"
+	"path/filepath"
+
+	"assay/internal/store"
+	"assay/trial"
+)
+
+// Plan says what a run of a job would do. Nil numbers are unknown.
+type Plan struct {
+	Trials   int      // in all
+	Done     int      // that have a result already
+	Measured int      // earlier trials the expectation rests on
+	Expected *float64 // seconds of wall time, at the configured concurrency
+	Longest  *float64 // seconds if every agent and verifier uses its whole limit
+}
+
+// Estimate plans without running: expectations come from earlier trials of the
+// same tasks and agents in the same folder of jobs.
+func Estimate(ctx context.Context, cfg Config) (Plan, error) {
+	digests, err := digestAll(cfg.Tasks)
+	if err != nil {
+		return Plan{}, err
+	}
+	all, err := expand(cfg, digests)
+	if err != nil {
+		return Plan{}, err
+	}
+	p := Plan{Trials: len(all)}
+	done := map[cell]bool{}
+	past := map[[2]string][]float64{}
+	jobs, err := store.List(filepath.Dir(cfg.Dir))
+	if err != nil {
+		jobs = nil // no folder of jobs yet
+	}
+	for _, j := range jobs {
+		if ctx.Err() != nil {
+			return p, context.Cause(ctx)
+		}
+		v, err := store.Read(j.Dir)
+		if err != nil {
+			continue // a broken job is no evidence
+		}
+		for _, t := range v.Trials {
+			if t.Record.Outcome == "" || t.Record.Outcome == trial.Infra {
+				continue
+			}
+			past[[2]string{t.Task, t.Agent}] = append(past[[2]string{t.Task, t.Agent}], t.Millis())
+			if filepath.Clean(j.Dir) == filepath.Clean(cfg.Dir) {
+				done[cell{t.Task, t.Agent, t.Rep}] = true
+			}
+		}
+	}
+	p.fill(cfg, all, done, past)
+	return p, nil
+}
+
+// fill sums times over what is still to do.
+func (p *Plan) fill(cfg Config, all []*planned, done map[cell]bool, past map[[2]string][]float64) {
+	expected, longest, known, bounded := 0.0, 0.0, true, true
+	for _, c := range all {
+		if done[c.cell()] {
+			p.Done++
+			continue
+		}
+		ms := past[[2]string{c.task.Name, c.arm.Spec}]
+		p.Measured += len(ms)
+		if len(ms) == 0 {
+			known = false
+		} else {
+			expected += mean(ms) / 1000
+		}
+		for i := range c.task.Steps {
+			limit := c.task.Brief(i).Timeout
+			if cfg.AgentLimit > 0 && (limit == 0 || cfg.AgentLimit < limit) {
+				limit = cfg.AgentLimit
+			}
+			if limit == 0 {
+				bounded = false
+			}
+			longest += (limit + c.task.Key(i).Timeout).Seconds()
+		}
+	}
+	slots := float64(max(1, min(cfg.Concurrent, p.Trials-p.Done)))
+	if known {
+		expected /= slots
+		p.Expected = &expected
+	}
+	if bounded {
+		longest /= slots
+		p.Longest = &longest
+	}
+}
+
+func mean(xs []float64) float64 {
+	sum := 0.0
+	for _, x := range xs {
+		sum += x
+	}
+	return sum / float64(len(xs))
+}

@@ -1,0 +1,173 @@
+package job
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"assay/internal/image"
+	"assay/internal/store"
+	"assay/task"
+	"assay/trial"
+)
+
+// images resolves each task's image once a job, whoever asks first.
+type images struct {
+	deps     Deps
+	override string
+
+	mu   sync.Mutex
+	made map[string]*imageOnce // guarded by mu; by environment directory
+}
+
+type imageOnce struct {
+	once sync.Once
+	img  image.Image
+	used trial.ImageUsed
+	note string
+	err  error
+}
+
+// resolved is a task's image and what must be said aloud about it.
+type resolved struct {
+	image image.Image
+	used  trial.ImageUsed
+	note  string // empty, or why this image and not the task's own
+}
+
+// environment names what an image is made from.
+type environment struct {
+	dir      string // build context; may be missing
+	name     string // [environment].docker_image
+	fallback string // [metadata.assay].fallback_image
+}
+
+func (m *images) task(ctx context.Context, t *task.Task) (resolved, error) {
+	return m.get(ctx, environment{
+		dir:      t.ImageDir(),
+		name:     t.Config.Environment.DockerImage,
+		fallback: t.Config.Metadata.Assay.FallbackImage,
+	})
+}
+
+// get resolves env once; waiting callers share the answer. A cancelled build
+// is not remembered, so that a resumed slot tries again.
+func (m *images) get(ctx context.Context, env environment) (resolved, error) {
+	key := env.dir + "\x00" + env.name
+	m.mu.Lock()
+	o := m.made[key]
+	if o == nil {
+		o = &imageOnce{}
+		if m.made == nil {
+			m.made = map[string]*imageOnce{}
+		}
+		m.made[key] = o
+	}
+	m.mu.Unlock()
+	o.once.Do(func() { o.img, o.used, o.note, o.err = m.resolve(ctx, env) })
+	if o.err != nil && ctx.Err() == nil && errors.Is(o.err, context.Canceled) {
+		m.mu.Lock()
+		delete(m.made, key)
+		m.mu.Unlock()
+		return m.get(ctx, env)
+	}
+	return resolved{o.img, o.used, o.note}, o.err
+}
+
+func (m *images) resolve(ctx context.Context, env environment) (image.Image, trial.ImageUsed, string, error) {
+	dockerfile := filepath.Join(env.dir, "Dockerfile")
+	_, noFile := os.Lstat(dockerfile)
+	base := m.override
+	if base == "" && env.name != "" {
+		// docker_image wins over a Dockerfile, as in Harbor
+		img, err := m.deps.Resolve(ctx, env.name)
+		if err == nil {
+			return img, trial.ImageUsed{ID: string(img.ID), Source: env.name}, "", nil
+		}
+		return m.fallBack(ctx, env, err)
+	}
+	if base == "" && noFile != nil {
+		return image.Image{}, trial.ImageUsed{}, "", &endError{trial.CauseTaskMalformed,
+			fmt.Errorf("%s: neither Dockerfile nor docker_image (compose files need the docker backend)", env.dir)}
+	}
+	if base == "" {
+		img, err := m.deps.Build(ctx, BuildRequest{Dir: env.dir})
+		if err == nil {
+			return img, trial.ImageUsed{ID: string(img.ID), Source: "Dockerfile"}, "", nil
+		}
+		return m.fallBack(ctx, env, err)
+	}
+	img, err := m.on(ctx, env, base)
+	return img, trial.ImageUsed{ID: string(img.ID), Source: base}, "", err
+}
+
+// fallBack uses the task's fallback image, aloud, when and only when the image
+// it wanted is not on this machine.
+func (m *images) fallBack(ctx context.Context, env environment, err error) (image.Image, trial.ImageUsed, string, error) {
+	var missing *image.MissingError
+	if !errors.As(err, &missing) || env.fallback == "" {
+		return image.Image{}, trial.ImageUsed{}, "", err
+	}
+	img, err := m.on(ctx, env, env.fallback)
+	note := fmt.Sprintf("image %s is not on this machine: fallback image %q is used instead", missing.Ref, env.fallback)
+	return img, trial.ImageUsed{ID: string(img.ID), Source: env.fallback, Fallback: true}, note, err
+}
+
+// on applies the task's Dockerfile, if it has one, to another base.
+func (m *images) on(ctx context.Context, env environment, name string) (image.Image, error) {
+	base, err := m.deps.Resolve(ctx, name)
+	if err != nil {
+		return image.Image{}, err
+	}
+	dockerfile := filepath.Join(env.dir, "Dockerfile")
+	if _, err := os.Lstat(dockerfile); err != nil || env.name != "" {
+		return base, nil
+	}
+	return m.deps.Build(ctx, BuildRequest{Dir: env.dir, Base: base})
+}
+
+// keepImage writes down what an image of the job is made of and leases its
+// layers, so that end states can be opened as long as the job exists.
+func (r *run) keepImage(img image.Image) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.kept[img.ID] {
+		return nil
+	}
+	if err := r.deps.Images.Lease(imagePath(r.cfg.Dir), img.Layers...); err != nil {
+		return fmt.Errorf("lease the image: %w", err)
+	}
+	if err := writeState(r.cfg.Dir, imageFile(img.ID), raw(img)); err != nil {
+		return fmt.Errorf("keep the image: %w", err)
+	}
+	if r.kept == nil {
+		r.kept = map[image.ID]bool{}
+	}
+	r.kept[img.ID] = true
+	return nil
+}
+
+// imageFile is the name below a job's .states/ of an image's description.
+func imageFile(id image.ID) string {
+	return "image-" + short(string(id)) + ".json"
+}
+
+// ImageOf reads back what an image that a job ran on is made of.
+func ImageOf(dir string, id image.ID) (image.Image, error) {
+	var img image.Image
+	b, err := os.ReadFile(filepath.Join(dir, store.StatesDir, imageFile(id)))
+	if err != nil {
+		return img, err
+	}
+	if err := json.Unmarshal(b, &img); err != nil {
+		return img, fmt.Errorf("image of job %s: %w", dir, err)
+	}
+	if img.ID != id {
+		return img, fmt.Errorf("image of job %s: %s is not %s", dir, img.ID, id)
+	}
+	return img, nil
+}

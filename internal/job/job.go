@@ -1,0 +1,83 @@
+// Package job runs a grid of tasks, agents and attempts: it plans, gives out
+// slots, retries infrastructure faults, and leaves a job directory that can be
+// resumed at any moment. It decides when something runs and in which order it
+// is committed; what counts as solved is grade's, what runs is the agent's,
+// how a place is made is the sandbox's. It prints nothing and reads no
+// environment: what it tells goes into the job's events.
+package job
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"assay/internal/agent"
+	"assay/internal/image"
+	"assay/internal/sandbox"
+	"assay/internal/store"
+	"assay/task"
+	"assay/trial"
+)
+
+// Arm is one column of the grid: an agent as the user named it.
+type Arm struct {
+	Spec  string // "oracle", "script:solve.sh"; the arm's identity in the job
+	Agent agent.Agent
+}
+
+// Config is what a user asks for. Fields with a zero value have the default
+// named beside them.
+type Config struct {
+	Dir        string   // of the job: DIR/NAME
+	Source     string   // name of the task set; empty for a single task
+	Path       string   // of the task or set, as the user named it
+	Rerun      []string // faults, causes, outcomes or trial names whose results are set aside and repeated
+	Tasks      []*task.Task
+	Arms       []Arm
+	Attempts   int // k; 1
+	Concurrent int // 4
+	Retries    int // of infrastructure faults, per trial; negative means none, zero means 2
+
+	Image       string            // image for every task, instead of its own
+	Verifier    task.VerifierMode // for every task, instead of the mode it asks for
+	AgentLimit  time.Duration     // cap on every agent's time; zero: the task's own
+	KeepEnds    bool              // keep end states of passed trials too; failed ones are always kept
+	Limits      sandbox.Limits    // for what a task does not say itself
+	TimeoutMult float64           // 1
+}
+
+// Deps are the rooms a job works with.
+type Deps struct {
+	Images  *image.Store
+	Backend sandbox.Backend
+	// Resolve finds an image by its name, the pseudo-image "host" included.
+	Resolve func(ctx context.Context, ref string) (image.Image, error)
+	// Build makes an image from a task's Dockerfile.
+	Build func(ctx context.Context, r BuildRequest) (image.Image, error)
+	// Env looks up a variable of the host for ${VAR} in a task's environment.
+	Env func(string) (string, bool)
+	// OnEvent sees every event after it was appended. It must not block long.
+	OnEvent func(trial.Event)
+	// Boundary is called at each named write, rename and event boundary; a
+	// crash test ends the process there.
+	Boundary func(name string)
+	Version  string // of assay
+}
+
+// BuildRequest asks for the image of one Dockerfile.
+type BuildRequest struct {
+	Dir  string      // build context on the host; holds the Dockerfile
+	Base image.Image // replaces the base of every FROM when it has an ID
+}
+
+// Summary is what a run of a job came to.
+type Summary struct {
+	Planned  int
+	Ran      int // executed now
+	Skipped  int // had a result already
+	Counts   map[trial.Outcome]int
+	Recovery store.Recovery
+}
+
+// ErrChanged means that a task or agent is not what it was when the job began.
+var ErrChanged = errors.New("changed since the job began")

@@ -1,0 +1,394 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"assay/internal/image"
+	"assay/internal/sandbox"
+	"assay/internal/stats"
+	"assay/internal/store"
+	"assay/task"
+	"assay/trial"
+)
+
+const (
+	defaultConcurrent = 4
+	defaultRetries    = 2
+	// retryWait is how long a slot waits before it repeats a trial that
+	// infrastructure lost; it doubles each time.
+	retryWait = 200 * time.Millisecond
+)
+
+// run is one execution of a job.
+type run struct {
+	cfg    Config
+	deps   Deps
+	job    *store.Job
+	images *images
+	uid    sandbox.UIDMode
+	began  time.Time
+
+	mu      sync.Mutex // guards all below
+	kept    map[image.ID]bool
+	summary Summary
+	broken  error // the first failure to record something; it ends the job
+	stop    context.CancelCauseFunc
+}
+
+// Run executes what is missing of a job and leaves its directory complete or
+// resumable. A trial's own failure is a result; an error means that the job
+// could not be run or recorded. When ctx ends, running trials are cancelled
+// and dropped, and Run returns what was done, without an error.
+func Run(ctx context.Context, cfg Config, deps Deps) (Summary, error) {
+	if cfg.Concurrent < 1 {
+		cfg.Concurrent = defaultConcurrent
+	}
+	if cfg.Retries == 0 {
+		cfg.Retries = defaultRetries
+	}
+	r := &run{cfg: cfg, deps: deps, images: &images{deps: deps, override: cfg.Image}}
+	r.summary.Counts = map[trial.Outcome]int{}
+	r.began = time.Now()
+	digests, err := digestAll(cfg.Tasks)
+	if err != nil {
+		return r.summary, err
+	}
+	all, err := expand(cfg, digests)
+	if err != nil {
+		return r.summary, err
+	}
+	if m := deps.Backend.Capabilities().UIDModes; len(m) > 0 {
+		r.uid = m[0]
+	}
+	if err := r.open(); err != nil {
+		return r.summary, err
+	}
+	defer r.job.Close()
+	todo, fresh, err := match(all, r.known(), r.job.NewName)
+	if err != nil {
+		return r.summary, err
+	}
+	if todo, err = r.setAside(all, todo); err != nil {
+		return r.summary, err
+	}
+	r.summary.Planned, r.summary.Skipped = len(all), len(all)-len(todo)
+	if err := r.announce(all, fresh); err != nil {
+		return r.summary, err
+	}
+	if err := r.pool(ctx, todo); err != nil {
+		return r.summary, err
+	}
+	return r.summary, r.close(ctx)
+}
+
+func digestAll(tasks []*task.Task) (map[string]string, error) {
+	digests := map[string]string{}
+	for _, t := range tasks {
+		d, err := task.Digest(t.Dir)
+		if err != nil {
+			return nil, fmt.Errorf("digest of task %s: %w", t.Name, err)
+		}
+		digests[t.Name] = d
+	}
+	return digests, nil
+}
+
+// pool gives out slots. The first failure to record anything ends the job,
+// since results that cannot be kept are worth nothing.
+func (r *run) pool(ctx context.Context, todo []*planned) error {
+	ctx, r.stop = context.WithCancelCause(ctx)
+	defer r.stop(nil)
+	g := errgroup.Group{}
+	g.SetLimit(r.cfg.Concurrent)
+	for _, p := range todo {
+		if ctx.Err() != nil {
+			break
+		}
+		g.Go(func() error {
+			if ctx.Err() != nil {
+				return nil
+			}
+			if err := r.trial(ctx, p); err != nil {
+				r.fail(err)
+			}
+			return nil
+		})
+	}
+	g.Wait()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.broken
+}
+
+func (r *run) fail(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.broken == nil {
+		r.broken = err
+	}
+	if r.stop != nil {
+		r.stop(err)
+	}
+}
+
+// trial runs one planned trial to a committed result: again, a few times, when
+// infrastructure lost it.
+func (r *run) trial(ctx context.Context, p *planned) error {
+	wait := retryWait
+	for try := 0; ; try++ {
+		a, err := r.begin(p)
+		if err != nil {
+			return err
+		}
+		a.run(ctx)
+		if ctx.Err() != nil && a.rec.Outcome != trial.Pass && a.rec.Outcome != trial.Fail {
+			return r.job.Drop(p.name, p.attempt, "interrupted")
+		}
+		e, err := a.rec.Cause.Ending()
+		if err != nil {
+			return err
+		}
+		if e.Retried && try < r.cfg.Retries && ctx.Err() == nil {
+			if err := r.again(p, a); err != nil {
+				return err
+			}
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-time.After(wait):
+			}
+			wait *= 2
+			continue
+		}
+		return r.commit(a)
+	}
+}
+
+// begin makes the attempt's directory and says that it has started.
+func (r *run) begin(p *planned) (*attempt, error) {
+	dir, err := r.job.Begin(p.name, p.attempt, p.info())
+	if err != nil {
+		return nil, fmt.Errorf("begin trial %q: %w", p.name, err)
+	}
+	a := &attempt{r: r, p: p, dir: dir}
+	a.clk = newClock(func(k trial.Kind, m trial.PhaseMark) { r.emit(p.name, p.attempt, k, m) })
+	a.rec = &trial.Record{V: trial.RecordVersion, Attempt: p.attempt, Rep: p.rep, Task: p.digest}
+	a.rec.Modes = trial.Modes{
+		Backend: r.deps.Backend.Capabilities().Name, UID: string(r.uid), Network: string(sandbox.NetNone),
+		VerifierNetwork: string(sandbox.NetNone), Grade: string(p.task.Key(0).Grade),
+		Verifier: string(a.verifierMode(p.task.Key(0))),
+	}
+	if err := r.job.WriteTrial(p.name, r.trialConfig(p), r.trialLock(p)); err != nil {
+		return nil, err
+	}
+	a.res, err = r.blank(p, dir)
+	return a, err
+}
+
+// again sets a lost attempt aside, with its result, and makes room for the
+// next one.
+func (r *run) again(p *planned, a *attempt) error {
+	if err := a.res.SetAssay(*a.rec); err != nil {
+		return err
+	}
+	if err := r.job.Replace(p.name, p.attempt, a.res, trial.Replaced{Cause: a.rec.Cause, Why: "retry"}); err != nil {
+		return fmt.Errorf("keep the lost attempt of %q: %w", p.name, err)
+	}
+	p.attempt++
+	return nil
+}
+
+// commit makes the attempt's result the trial's.
+func (r *run) commit(a *attempt) error {
+	if err := a.res.SetAssay(*a.rec); err != nil {
+		return err
+	}
+	if err := r.job.CommitResult(a.p.name, a.p.attempt, a.res); err != nil {
+		return fmt.Errorf("commit trial %q: %w", a.p.name, err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.summary.Ran++
+	r.summary.Counts[a.rec.Outcome]++
+	return nil
+}
+
+// emit appends an event. A job whose events cannot be written is broken.
+func (r *run) emit(name string, attempt int, kind trial.Kind, data any) {
+	if err := r.job.Announce(kind, name, attempt, data); err != nil {
+		r.fail(err)
+	}
+}
+
+func imagePath(dir string) image.HostPath { return image.HostPath(dir) }
+
+// blank is a result with all that is known before the trial begins.
+func (r *run) blank(p *planned, dir string) (*trial.Result, error) {
+	full, err := r.trialConfig(p).Full()
+	if err != nil {
+		return nil, err
+	}
+	res := &trial.Result{
+		ID: store.NewID(), TaskName: p.task.Name, TrialName: p.name, TrialURI: store.FileURI(dir),
+		TaskID:       raw(map[string]string{"path": p.task.Dir}),
+		TaskChecksum: p.digest, AgentInfo: p.arm.Agent.Info(), Config: full,
+	}
+	if r.cfg.Source != "" {
+		res.Source = &r.cfg.Source
+	}
+	return res, nil
+}
+
+// setAside moves the results that the user wants repeated out of the way and
+// adds their trials to what must run.
+func (r *run) setAside(all, todo []*planned) ([]*planned, error) {
+	if len(r.cfg.Rerun) == 0 {
+		return todo, nil
+	}
+	used := map[string]bool{}
+	for _, p := range all {
+		res, err := r.job.Result(p.name)
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		rec, _, err := res.Assay()
+		if err != nil {
+			return nil, err
+		}
+		i := slices.IndexFunc(r.cfg.Rerun, func(w string) bool {
+			return w == string(rec.Fault) || w == string(rec.Cause) || w == string(rec.Outcome) || w == p.name
+		})
+		if i < 0 {
+			continue
+		}
+		used[r.cfg.Rerun[i]] = true
+		if err := r.job.Replace(p.name, rec.Attempt, res, trial.Replaced{Cause: rec.Cause, Why: "rerun"}); err != nil {
+			return nil, fmt.Errorf("set %q aside: %w", p.name, err)
+		}
+		p.attempt = rec.Attempt + 1
+		todo = append(todo, p)
+	}
+	for _, w := range r.cfg.Rerun {
+		if !used[w] {
+			return nil, fmt.Errorf("--rerun %s: no trial of %s has this fault, cause, outcome or name", w, filepath.Base(r.cfg.Dir))
+		}
+	}
+	return todo, nil
+}
+
+// open takes the job's directory, and puts right what a crash left in it.
+func (r *run) open() error {
+	opts := store.Options{Boundary: r.deps.Boundary, OnEvent: r.deps.OnEvent}
+	info := r.info()
+	if !store.Exists(r.cfg.Dir) {
+		j, err := store.Create(r.cfg.Dir, store.Meta{Info: info, Config: r.config()}, opts)
+		if !errors.Is(err, store.ErrExists) {
+			r.job = j
+			return err
+		}
+	}
+	j, rec, err := store.Open(r.cfg.Dir, opts)
+	if err != nil {
+		return err
+	}
+	r.job, r.summary.Recovery = j, rec
+	return nil
+}
+
+func (r *run) info() trial.JobInfo {
+	return trial.JobInfo{
+		Name: filepath.Base(r.cfg.Dir), Concurrent: r.cfg.Concurrent, Version: r.deps.Version,
+		Trials: len(r.cfg.Tasks) * len(r.cfg.Arms) * max(1, r.cfg.Attempts),
+	}
+}
+
+// known is what the directory says of earlier runs of this job.
+func (r *run) known() []known {
+	var have []known
+	for _, t := range r.job.Trials() {
+		have = append(have, known{name: t.Name, planned: t.Planned, attempt: t.Attempt, finished: t.Finished != nil})
+	}
+	return have
+}
+
+// announce says what will run, and keeps the configuration for a resume.
+func (r *run) announce(all, fresh []*planned) error {
+	if len(r.job.Trials()) > 0 || !r.summary.Recovery.Clean() {
+		if err := r.job.WriteConfig(r.config()); err != nil {
+			return err
+		}
+		if err := r.job.Announce(trial.JobResumed, "", 0, r.info()); err != nil {
+			return err
+		}
+	}
+	for _, p := range fresh {
+		if err := r.job.Announce(trial.TrialPlanned, p.name, 0, p.info()); err != nil {
+			return err
+		}
+	}
+	return r.lock(all)
+}
+
+// close writes the job's own result and says how it ended.
+func (r *run) close(ctx context.Context) error {
+	if err := r.job.WriteSummary(r.began, 0, ctx.Err() == nil, passAtK); err != nil {
+		return err
+	}
+	kind := trial.JobFinished
+	if ctx.Err() != nil {
+		kind = trial.JobCancelled
+	}
+	return r.job.Announce(kind, "", 0, struct{}{})
+}
+
+// passAtK is Harbor's table of one group: only where every trial has one
+// reward of 0 or 1, by task, for k in powers of two and multiples of five up to
+// the smallest number of attempts.
+func passAtK(group []*trial.Result) map[int]float64 {
+	counts := map[string]*stats.Count{}
+	for _, res := range group {
+		c := counts[res.TaskName]
+		if c == nil {
+			c = &stats.Count{}
+			counts[res.TaskName] = c
+		}
+		c.Graded++
+		if v := res.VerifierResult; v != nil && len(v.Rewards) > 0 {
+			reward := trial.Main(v.Rewards)
+			if len(v.Rewards) > 1 || reward == nil || *reward != 0 && *reward != 1 {
+				return nil
+			}
+			c.Passed += int(*reward)
+		}
+	}
+	var all []stats.Count
+	least := 0
+	for _, c := range counts {
+		all = append(all, *c)
+		if least == 0 || c.Graded < least {
+			least = c.Graded
+		}
+	}
+	table := map[int]float64{}
+	for k := 2; k <= least; k++ {
+		if k&(k-1) != 0 && k%5 != 0 {
+			continue
+		}
+		if at, ok := stats.PassAtKOver(all, k); ok {
+			table[k] = at.Mean.Value
+		}
+	}
+	return table
+}

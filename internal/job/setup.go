@@ -1,0 +1,252 @@
+package job
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"assay/internal/agent"
+	"assay/internal/image"
+	"assay/internal/sandbox"
+	"assay/task"
+	"assay/trial"
+)
+
+// setUp makes the agent's sandbox and what every step finds in it.
+func (a *attempt) setUp(ctx context.Context) error {
+	t := a.p.task
+	sb, err := a.r.deps.Backend.Create(ctx, a.spec(a.image))
+	if err != nil {
+		return fmt.Errorf("start sandbox for %q: %w", a.p.name, err)
+	}
+	a.sb = sb
+	if h, ok := sb.(sandbox.Held); ok {
+		a.rec.Use.LimitsHeld, a.rec.Use.LimitsUnheld = h.Held()
+	}
+	if err := a.putFiles(ctx); err != nil {
+		return err
+	}
+	// Harbor uploads loose files only when an image is named and nothing is built.
+	env := filepath.Join(t.Dir, "environment")
+	if t.Config.Environment.DockerImage != "" && !exists(filepath.Join(env, "Dockerfile")) && exists(env) {
+		if err := a.putDir(ctx, env, a.workdir()); err != nil {
+			return &endError{trial.CauseTaskMalformed, err}
+		}
+	}
+	if err := a.healthy(ctx, t.Config.Environment.Healthcheck); err != nil {
+		return err
+	}
+	return nil
+}
+
+// spec describes a sandbox of this trial on img.
+func (a *attempt) spec(img image.Image) sandbox.Spec {
+	return sandbox.Spec{Image: img, Mounts: a.needs.Mounts, Limits: a.limits(), UID: a.r.uid}
+}
+
+// limits are the task's where it states them, else the job's.
+func (a *attempt) limits() sandbox.Limits {
+	l := a.r.cfg.Limits
+	e := a.p.task.Config.Environment
+	if e.StorageMB != nil {
+		l.DiskBytes = *e.StorageMB << 20
+	}
+	if e.MemoryMB != nil {
+		l.MemBytes = *e.MemoryMB << 20
+	}
+	if e.CPUs != nil {
+		l.CPUs = *e.CPUs
+	}
+	return l
+}
+
+// putFiles makes the directories Harbor promises, the workdir, and the small
+// files the agent asked for, in one stream.
+func (a *attempt) putFiles(ctx context.Context) error {
+	var buf bytes.Buffer
+	w := tar.NewWriter(&buf)
+	dirs := []string{"logs", "logs/agent", "logs/verifier", "logs/artifacts"}
+	for _, d := range dirs {
+		mode := int64(0o777)
+		if d == "logs" {
+			mode = 0o755
+		}
+		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: d + "/", Mode: mode, ModTime: time.Now()}); err != nil {
+			return err
+		}
+	}
+	for _, f := range a.needs.Files {
+		if err := tarFile(w, f); err != nil {
+			return &endError{trial.CauseAgentSetup, err}
+		}
+	}
+	if err := w.Close(); err != nil {
+		return err
+	}
+	if err := a.sb.Put(ctx, "/", &buf); err != nil {
+		return fmt.Errorf("put the trial's files: %w", err)
+	}
+	if a.workdir() == "/" {
+		return nil
+	}
+	if err := a.sb.Put(ctx, a.workdir(), emptyTar()); err != nil {
+		return fmt.Errorf("make the workdir %s: %w", a.workdir(), err)
+	}
+	return nil
+}
+
+func tarFile(w *tar.Writer, f agent.File) error {
+	name := string(f.Path)
+	for len(name) > 0 && name[0] == '/' {
+		name = name[1:]
+	}
+	h := &tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: int64(f.Mode), Size: int64(len(f.Data)), ModTime: time.Now()}
+	if err := w.WriteHeader(h); err != nil {
+		return fmt.Errorf("agent file %s: %w", f.Path, err)
+	}
+	_, err := w.Write(f.Data)
+	return err
+}
+
+func emptyTar() io.Reader {
+	var buf bytes.Buffer
+	tar.NewWriter(&buf).Close() // writes two zero blocks into memory; cannot fail
+	return &buf
+}
+
+// putDir puts a directory of the task below dst.
+func (a *attempt) putDir(ctx context.Context, dir string, dst image.Path) error {
+	if err := sandbox.PutDir(ctx, a.sb, dst, dir, sandbox.TreeCaps{}); err != nil {
+		return fmt.Errorf("put %s: %w", dir, err)
+	}
+	return nil
+}
+
+// setUpStep puts in place what one step brings: its workdir/ and, for an agent
+// that runs it, the solution.
+func (a *attempt) setUpStep(ctx context.Context, i int, key task.Key) error {
+	t := a.p.task
+	for _, d := range []string{"agent", "verifier", "artifacts"} {
+		if err := os.MkdirAll(a.stepDir(key.Step, d), 0o755); err != nil {
+			return err
+		}
+	}
+	if t.MultiStep() {
+		if err := a.stepWorkdir(ctx, key); err != nil {
+			return err
+		}
+		if err := a.healthy(ctx, t.Config.Steps[i].Healthcheck); err != nil {
+			return err
+		}
+	}
+	if !a.needs.Solution {
+		return nil
+	}
+	if key.Solution == "" {
+		return &endError{trial.CauseUnsupported, fmt.Errorf("task %s has no solution for agent %s to run", t.Name, a.p.arm.Spec)}
+	}
+	return a.putSolution(ctx, key)
+}
+
+// putSolution is the job's part of the oracle: the agent itself never holds
+// the key.
+func (a *attempt) putSolution(ctx context.Context, key task.Key) error {
+	if err := a.putDir(ctx, key.Solution, "/solution"); err != nil {
+		return &endError{trial.CauseTaskMalformed, err}
+	}
+	r, err := sandbox.Exec(ctx, a.sb, sandbox.Command{Args: []string{"chmod", "+x", "/solution/solve.sh"}, Dir: "/"}, sandbox.ExecOptions{Timeout: time.Minute})
+	if err != nil {
+		return fmt.Errorf("make the solution executable: %w", err)
+	}
+	if r.Exit.Code != 0 {
+		return &endError{trial.CauseTaskMalformed, fmt.Errorf("task %s: solution has no solve.sh: %s", a.p.task.Name, bytes.TrimSpace(r.Stderr))}
+	}
+	return nil
+}
+
+// stepWorkdir puts steps/<name>/workdir/ into the workdir and runs its setup.sh.
+func (a *attempt) stepWorkdir(ctx context.Context, key task.Key) error {
+	dir := filepath.Join(a.p.task.Dir, "steps", key.Step, "workdir")
+	if !exists(dir) {
+		return nil
+	}
+	if err := a.putDir(ctx, dir, a.workdir()); err != nil {
+		return &endError{trial.CauseTaskMalformed, err}
+	}
+	if !exists(filepath.Join(dir, "setup.sh")) {
+		return nil
+	}
+	r, err := sandbox.Exec(ctx, a.sb, sandbox.Command{
+		Args: []string{"bash", "setup.sh"}, Dir: a.workdir(), Env: a.env,
+		User: a.p.task.Brief(0).User,
+	}, sandbox.ExecOptions{Timeout: 10 * time.Minute})
+	if err != nil {
+		return &endError{trial.CauseTaskUnhealthy, fmt.Errorf("step %s: setup.sh: %w", key.Step, err)}
+	}
+	if r.Exit.Code != 0 || r.TimedOut {
+		return &endError{trial.CauseTaskUnhealthy, fmt.Errorf("step %s: setup.sh ended with status %d: %s", key.Step, r.Exit.Code, tail(r.Stderr, 500))}
+	}
+	return nil
+}
+
+// healthy waits for a health check, with Harbor's meaning of its fields:
+// failures during the start period do not count, then `retries` in a row end it.
+func (a *attempt) healthy(ctx context.Context, h *task.Healthcheck) error {
+	if h == nil || h.Command == "" {
+		return nil
+	}
+	begin, failed, retries := time.Now(), int64(0), int64(3)
+	if h.Retries != nil {
+		retries = *h.Retries
+	}
+	for {
+		r, err := sandbox.Exec(ctx, a.sb, sandbox.Command{Args: []string{"sh", "-c", h.Command}, Dir: a.workdir(), Env: a.env},
+			sandbox.ExecOptions{Timeout: seconds(h.TimeoutSec, 30)})
+		if err != nil && !errors.Is(err, sandbox.ErrNotStarted) {
+			return err
+		}
+		if err == nil && r.Exit.Code == 0 && !r.TimedOut {
+			return nil
+		}
+		starting := time.Since(begin) < seconds(h.StartPeriodSec, 0)
+		wait := seconds(h.IntervalSec, 5)
+		if starting {
+			wait = seconds(h.StartIntervalSec, 5)
+		} else if failed++; failed >= retries {
+			return &endError{trial.CauseTaskUnhealthy, fmt.Errorf("health check %q failed %d times: %s", h.Command, failed, tail(r.Stderr, 500))}
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(wait):
+		}
+	}
+}
+
+// seconds is *f, or the default of the format when it is nil.
+func seconds(f *float64, standard float64) time.Duration {
+	if f != nil {
+		standard = *f
+	}
+	return time.Duration(standard * float64(time.Second))
+}
+
+func exists(p string) bool {
+	_, err := os.Lstat(p)
+	return err == nil
+}
+
+// tail is the end of some output, for a message.
+func tail(b []byte, n int) string {
+	b = bytes.TrimSpace(b)
+	if len(b) > n {
+		b = b[len(b)-n:]
+	}
+	return string(bytes.ToValidUTF8(b, []byte("?")))
+}
