@@ -26,7 +26,7 @@ type filter struct {
 	drop map[string]int         // what was left out, by reason
 }
 
-// outside is not worth a note: every agent writes logs and temporary files.
+// outside is not worth a note: agents write logs and temporary files.
 const outside = "outside the workspace"
 
 // workspace is the patch filter: only names below workdir cross, as plain
@@ -105,8 +105,12 @@ func (f *filter) parent(e image.Entry, workdir string) {
 // tree is the state filter: everything crosses but protected paths.
 func (f *filter) tree() error {
 	for p, e := range f.in {
-		// The empty directory that every sandbox has is no trace of anything.
-		if f.guard.covers(p) && (p != verifierDir || hides(e)) {
+		// An empty /logs/verifier is in every sandbox and a trace of nothing.
+		switch {
+		case within(p, "solution"):
+			f.drop[outside]++ // the oracle's: nothing worth a note
+			continue
+		case f.guard.covers(p) && (p != verifierDir || hides(e)):
 			f.drop["protected"]++
 			continue
 		}

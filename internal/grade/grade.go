@@ -36,8 +36,11 @@ type Request struct {
 	End     EndState
 	Workdir image.Path // where the agent worked and the verifier runs; empty: the image's, else "/"
 	Env     []string   // of the test script, resolved
-	// VerifierImage is the separate verifier's own image, which holds its
-	// tests; nil means the task's image again, with the tests put into it.
+	// Inputs lists what of a test directory is copied, as task.Task's method
+	// does; nil means everything but .harborignore files.
+	Inputs func(dir string) ([]string, error)
+	// VerifierImage is a separate verifier's; nil means the task's image again.
+	// The tests are put into it unless the key says that it holds them.
 	VerifierImage *image.Image
 	Live          sandbox.Sandbox // the agent's, in live mode only
 	KeepAlive     bool            // live mode: later steps follow, so the agent's processes stay

@@ -315,6 +315,30 @@ func TestStepTestsOnTop(t *testing.T) {
 	})
 }
 
+// What an ignore file leaves out stays at home, and single files of the key lie
+// on top of the directories.
+func TestInputsAndFiles(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		r := w.request(EndState{}, `echo 0 >`+reward, file("a/keep", "k"), file("a/drop", "d"), file("b/x", "x"))
+		r.Inputs = func(dir string) ([]string, error) {
+			if dir != r.Key.Tests[0] {
+				t.Errorf("asked for %s", dir)
+			}
+			return []string{"a", "a/keep", "test.sh"}, nil
+		}
+		r.Key.TestFiles = map[string][]byte{
+			"run.sh":    []byte("#!/bin/sh\ncd \"$R/tests\"; [ -e a/keep ] && [ ! -e a/drop ] && [ ! -e b ] && ./lib/check && echo 1 >" + reward + "\n"),
+			"lib/check": []byte("#!/bin/sh\nexit 0\n"),
+		}
+		r.Key.Script = "run.sh"
+		w.want(w.grade(r), trial.CauseSolved, "")
+		r.Inputs = func(string) ([]string, error) { return nil, errors.New("tests: links form a cycle") }
+		w.want(w.grade(r), trial.CauseTaskMalformed, "cycle")
+		r.Inputs, r.Key.TestFiles = nil, map[string][]byte{"../x": nil}
+		w.want(w.grade(r), trial.CauseTaskMalformed, "not a path below")
+	})
+}
+
 // A script without a shebang runs, with bash where there is one.
 func TestScriptWithoutShebang(t *testing.T) {
 	everywhere(t, func(t *testing.T, w *world) {
@@ -485,6 +509,7 @@ echo 1 >` + reward
 		own := w.image(dir("app"), exe("tests/test.sh", "#!/bin/sh\n[ -e ../tests/mine ] && [ ! -e ../tests/task ] && [ \"$(cat out/a)\" = a ] && echo 1 >"+reward+"\n"), file("tests/mine", "m"))
 		r = w.request(EndState{}, `echo 0 >`+reward, file("task", "t"))
 		r.Key.Artifacts, r.Mode, r.Artifacts, r.VerifierImage = key.Artifacts, task.VerifierSeparate, at, &own
+		r.Key.Bundled = true
 		w.want(w.grade(r), trial.CauseSolved, "")
 
 		empty := w.image(dir("app"))

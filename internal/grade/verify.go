@@ -80,8 +80,8 @@ func (r Request) prepare(ctx context.Context, sb sandbox.Sandbox) (notes []strin
 		if notes, err = r.putArtifacts(ctx, sb); err != nil {
 			return notes, fmt.Errorf("put artifacts: %w", err)
 		}
-		if r.VerifierImage != nil {
-			return notes, nil // it holds its own tests
+		if r.Key.Bundled {
+			return notes, nil // its image holds the tests
 		}
 	}
 	return notes, r.putTests(ctx, sb)
@@ -105,15 +105,19 @@ func putLogs(ctx context.Context, sb sandbox.Trees) error {
 	return nil
 }
 
-// putTests copies the key's test directories, later ones on top, and makes the
-// script executable whatever its mode on the host.
+// putTests copies the key's test directories, later ones on top, then single
+// files, and makes the script executable whatever its mode on the host.
 func (r Request) putTests(ctx context.Context, sb sandbox.Trees) error {
-	script, err := r.script()
+	files, err := r.testFiles()
 	if err != nil {
 		return &taskError{err}
 	}
 	for _, dir := range r.Key.Tests {
-		err := sandbox.PutDir(ctx, sb, "/"+testsDir, dir, sandbox.TreeCaps{Skip: skipIgnoreFiles})
+		skip, err := r.skip(dir)
+		if err != nil {
+			return &taskError{err}
+		}
+		err = sandbox.PutDir(ctx, sb, "/"+testsDir, dir, sandbox.TreeCaps{Skip: skip})
 		if err != nil && !full(err) && hostFault(err) {
 			return &taskError{fmt.Errorf("tests %s: %w", dir, err)}
 		}
@@ -123,12 +127,14 @@ func (r Request) putTests(ctx context.Context, sb sandbox.Trees) error {
 	}
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
-	h := &tar.Header{Typeflag: tar.TypeReg, Name: r.Key.Script, Mode: 0o755, Size: int64(len(script))}
-	if err := w.WriteHeader(h); err != nil {
-		return err
-	}
-	if _, err := w.Write(script); err != nil {
-		return err
+	for _, name := range sortedKeys(files) {
+		h := &tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o755, Size: int64(len(files[name]))}
+		if err := w.WriteHeader(h); err != nil {
+			return err
+		}
+		if _, err := w.Write(files[name]); err != nil {
+			return err
+		}
 	}
 	if err := w.Close(); err != nil {
 		return err
@@ -137,6 +143,41 @@ func (r Request) putTests(ctx context.Context, sb sandbox.Trees) error {
 		return fmt.Errorf("put tests: %w", err)
 	}
 	return nil
+}
+
+// testFiles are the key's single files and the script: all are executable.
+func (r Request) testFiles() (map[string][]byte, error) {
+	files := map[string][]byte{}
+	for name, b := range r.Key.TestFiles {
+		if !filepath.IsLocal(name) {
+			return nil, fmt.Errorf("test file %q is not a path below tests/", name)
+		}
+		files[name] = b
+	}
+	if files[r.Key.Script] == nil {
+		b, err := r.script()
+		if err != nil {
+			return nil, err
+		}
+		files[r.Key.Script] = b
+	}
+	return files, nil
+}
+
+// skip says what of a test directory stays at home.
+func (r Request) skip(dir string) (func(rel string, dir bool) bool, error) {
+	if r.Inputs == nil {
+		return skipIgnoreFiles, nil
+	}
+	names, err := r.Inputs(dir)
+	if err != nil {
+		return nil, err
+	}
+	in := make(map[string]bool, len(names))
+	for _, n := range names {
+		in[n] = true
+	}
+	return func(rel string, _ bool) bool { return !in[rel] }, nil
 }
 
 // skipIgnoreFiles leaves .harborignore files at home: they say what is copied
