@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -53,15 +54,24 @@ func (f *filter) spec(dir string) (*ignoreSpec, error) {
 
 // excluded matches a path and, when it is a link within the task, its target.
 func (f *filter) excluded(rel string, isDir bool) (bool, error) {
+	real, err := f.t.resolve(rel)
+	if err != nil {
+		return f.matches(rel, isDir)
+	}
+	return f.excludedAs(rel, real, isDir)
+}
+
+// excludedAs is excluded for a path whose target is known.
+func (f *filter) excludedAs(rel, real string, isDir bool) (bool, error) {
 	ok, err := f.matches(rel, isDir)
 	if ok || err != nil {
 		return ok, err
 	}
-	real, err := f.t.inside(rel)
-	if err != nil || real == rel {
+	target, err := f.t.relative(real)
+	if err != nil || target == rel {
 		return false, nil // links that lead nowhere good are reported by the walk
 	}
-	return f.matches(real, isDir)
+	return f.matches(target, isDir)
 }
 
 func (f *filter) matches(rel string, isDir bool) (bool, error) {
@@ -112,15 +122,25 @@ type inputWalk struct {
 	t       *tree
 	f       *filter // nil: nothing is excluded
 	entries int
+	linked  int // entries reached through a link to a directory
 	bytes   int64
 	report  func(*LayoutError) bool // returns whether to go on
 }
+
+// maxLinkedEntries is far below maxTreeEntries: a few links between
+// directories make a small tree look endless.
+const maxLinkedEntries = 10_000
 
 var errStop = errors.New("stop")
 
 // check walks rel if it exists.
 func (w *inputWalk) check(rel string) error {
-	err := w.visit(rel, nil)
+	real, err := w.t.resolve(rel)
+	if err != nil {
+		err = w.bad(rel, err.Error(), "replace the link by the file itself")
+	} else {
+		err = w.visit(rel, real, nil)
+	}
 	if errors.Is(err, errStop) {
 		return nil
 	}
@@ -134,27 +154,29 @@ func (w *inputWalk) bad(rel, message, remedy string) error {
 	return errStop
 }
 
-func (w *inputWalk) visit(rel string, above []string) error {
-	real, err := w.t.resolve(rel)
-	if err != nil {
-		return w.bad(rel, err.Error(), "replace the link by the file itself")
-	}
+// visit takes a path and where it leads; above are the directories it is in.
+func (w *inputWalk) visit(rel, real string, above []string) error {
 	fi, statErr := os.Lstat(real)
 	isDir := statErr == nil && fi.IsDir()
 	if w.f != nil {
-		x, err := w.f.excluded(rel, isDir)
+		x, err := w.f.excludedAs(rel, real, isDir)
 		if x || err != nil {
 			return err
 		}
 	}
-	if _, err := w.t.relative(real); err != nil {
+	at, err := w.t.relative(real)
+	if err != nil {
 		return w.bad(rel, err.Error(), "copy the file into the task")
 	}
 	if statErr != nil {
 		return nil // missing, or a link to nothing
 	}
-	if w.entries++; w.entries > maxTreeEntries {
-		return &LayoutError{Path: rel, Message: fmt.Sprintf("the task has more than %d files", maxTreeEntries)}
+	w.entries++
+	if at != rel {
+		w.linked++
+	}
+	if w.entries > maxTreeEntries || w.linked > maxLinkedEntries {
+		return &LayoutError{Path: rel, Message: fmt.Sprintf("the task has more than %d files, or more than %d behind links to directories", maxTreeEntries, maxLinkedEntries)}
 	}
 	if !isDir {
 		return w.file(rel, fi)
@@ -168,7 +190,16 @@ func (w *inputWalk) visit(rel string, above []string) error {
 	}
 	above = append(above[:len(above):len(above)], real)
 	for _, n := range names {
-		if err := w.visit(rel+"/"+n.Name(), above); err != nil {
+		child := filepath.Join(real, n.Name())
+		if n.Type()&fs.ModeSymlink != 0 {
+			if child, err = w.t.resolve(at + "/" + n.Name()); err != nil {
+				if err = w.bad(rel+"/"+n.Name(), err.Error(), "replace the link by the file itself"); err != nil {
+					return err
+				}
+				continue
+			}
+		}
+		if err := w.visit(rel+"/"+n.Name(), child, above); err != nil {
 			return err
 		}
 	}

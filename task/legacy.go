@@ -290,12 +290,8 @@ func parseYAML(file, text string) (*document, error) {
 // yamlGuard runs a parser on hostile text: nesting is bounded first, and a
 // panic of the library becomes an error of the file.
 func yamlGuard(file, text string, parse func() error) (err error) {
-	for i, line := range strings.Split(text, "\n") {
-		indicators := len(line) - len(strings.TrimLeft(line, "-?: \t"))
-		if strings.Count(line[:indicators], "-")+strings.Count(line[:indicators], "?") > maxNesting ||
-			strings.Count(line, "[")+strings.Count(line, "{") > 10*maxNesting {
-			return &SyntaxError{File: file, Position: Position{i + 1, 1}, Message: "lists or mappings nested too deep"}
-		}
+	if line := yamlTooDeep(text); line > 0 {
+		return &SyntaxError{File: file, Position: Position{line, 1}, Message: fmt.Sprintf("lists or mappings nested deeper than %d", maxNesting)}
 	}
 	defer func() {
 		if p := recover(); p != nil {
@@ -317,6 +313,64 @@ func yamlGuard(file, text string, parse func() error) (err error) {
 		return s
 	}
 	return &SyntaxError{File: file, Message: err.Error()}
+}
+
+// yamlTooDeep names the first line whose nesting is past the bound, or 0. The
+// library's time and stack grow with the square of it. Quoted text, comments
+// and block scalars are skipped.
+func yamlTooDeep(text string) int {
+	depth, block := 0, -1 // block is the indentation that a block scalar is deeper than
+	quote := byte(0)
+	for i, line := range strings.Split(text, "\n") {
+		trimmed := strings.TrimLeft(line, " ")
+		indent := len(line) - len(trimmed)
+		if block >= 0 && (trimmed == "" || indent > block) {
+			continue
+		}
+		block = -1
+		nested := 0 // "- - a: b:" opens a level each
+		before := byte('\n')
+		for j := 0; j < len(trimmed); j++ {
+			c := trimmed[j]
+			space := j+1 == len(trimmed) || trimmed[j+1] == ' ' || trimmed[j+1] == '\t'
+			switch {
+			case quote != 0:
+				if c == '\\' && quote == '"' {
+					j++
+				} else if c == quote {
+					quote = 0
+				}
+				continue
+			case (c == '"' || c == '\'') && strings.IndexByte("\n:-,[{?", before) >= 0:
+				quote = c
+			case c == '#' && (j == 0 || trimmed[j-1] == ' '):
+				j = len(trimmed)
+			case c == '[' || c == '{':
+				depth++
+			case c == ']' || c == '}':
+				depth = max(depth-1, 0)
+			case strings.IndexByte("-?:!", c) >= 0 && (space || c == '!'):
+				nested++
+			}
+			if c != ' ' && c != '\t' {
+				before = c
+			}
+			if depth > maxNesting || nested > maxNesting || indent > 10*maxNesting {
+				return i + 1
+			}
+		}
+		if depth == 0 && quote == 0 && blockHeader(trimmed) {
+			block = indent
+		}
+	}
+	return 0
+}
+
+// blockHeader says whether a line ends with "|" or ">" and their indicators.
+func blockHeader(line string) bool {
+	line, _, _ = strings.Cut(line, " #")
+	line = strings.TrimRight(strings.TrimRight(line, " \t"), "+-0123456789")
+	return strings.HasSuffix(line, "|") || strings.HasSuffix(line, ">")
 }
 
 // yamlTree turns syntax into plain values and notes where keys stand.
