@@ -32,6 +32,7 @@ type Recorder struct {
 	b      *trajectory.Builder
 	onStep func(trial.StepMark)
 	total  int64
+	limit  int64 // of total
 	calls  int
 }
 
@@ -43,7 +44,7 @@ func NewRecorder(info trial.AgentInfo, b task.Brief, onStep func(trial.StepMark)
 	if info.Model != nil {
 		a.ModelName = info.Model.Name
 	}
-	r := &Recorder{onStep: onStep}
+	r := &Recorder{onStep: onStep, limit: maxTotal}
 	r.b = trajectory.NewBuilder(a, "", r.cut(b.Instruction), time.Now())
 	return r
 }
@@ -149,12 +150,12 @@ func (r *Recorder) refused(err error) {
 
 // cut shortens one text to the caps, and makes it text.
 func (r *Recorder) cut(s string) string {
-	limit := maxText
-	if r.total > maxTotal {
-		limit = maxLate
+	most := maxText
+	if r.total > r.limit {
+		most = maxLate
 	}
-	if len(s) > limit {
-		kept := head(s, limit)
+	if len(s) > most {
+		kept := head(s, most)
 		s = kept + fmt.Sprintf("\n[%d bytes cut]", len(s)-len(kept))
 	}
 	r.total += int64(len(s))

@@ -102,6 +102,7 @@ func split(lines []string, marked bool) []block {
 		cur = block{first: next}
 	}
 	heredoc := ""
+	next := following(lines)
 	for i, l := range lines {
 		_, begins := comment(l, "step")
 		switch {
@@ -112,7 +113,7 @@ func split(lines []string, marked bool) []block {
 			if strings.TrimLeft(l, "\t") == heredoc {
 				heredoc = ""
 			}
-		case strings.TrimSpace(l) == "" && !goesOn(lines[i+1:]):
+		case strings.TrimSpace(l) == "" && !goesOn(next[i]):
 			end(i + 2)
 			continue
 		default:
@@ -123,25 +124,35 @@ func split(lines []string, marked bool) []block {
 	return append(all, cur)
 }
 
-// goesOn reports whether the next line that is not blank belongs to the block
-// before the blank lines.
-func goesOn(rest []string) bool {
-	for _, l := range rest {
-		if strings.TrimSpace(l) == "" {
-			continue
+// following finds for every line the next one that is not blank.
+func following(lines []string) []string {
+	next := make([]string, len(lines))
+	cur := ""
+	for i := len(lines) - 1; i >= 0; i-- {
+		next[i] = cur
+		if strings.TrimSpace(lines[i]) != "" {
+			cur = lines[i]
 		}
-		if l[0] == ' ' || l[0] == '\t' {
-			return true
-		}
-		word := strings.FieldsFunc(l, func(r rune) bool { return strings.ContainsRune(" \t;|&<>", r) })
-		if len(word) == 0 {
-			return strings.HasPrefix(l, ";;")
-		}
-		switch word[0] {
-		case "fi", "done", "esac", "else", "elif", "}", ")", "then", "do":
-			return true
-		}
+	}
+	return next
+}
+
+// goesOn reports whether a line after blank ones belongs to the block before
+// them.
+func goesOn(l string) bool {
+	if l == "" {
 		return false
+	}
+	if l[0] == ' ' || l[0] == '\t' {
+		return true
+	}
+	word := strings.FieldsFunc(l, func(r rune) bool { return strings.ContainsRune(" \t;|&<>", r) })
+	if len(word) == 0 {
+		return strings.HasPrefix(l, ";;")
+	}
+	switch word[0] {
+	case "fi", "done", "esac", "else", "elif", "}", ")", "then", "do":
+		return true
 	}
 	return false
 }
