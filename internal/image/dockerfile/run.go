@@ -101,59 +101,55 @@ func (t *tail) Write(b []byte) (int, error) {
 const maxPasswd = 1 << 20
 
 // userIDs finds the ids of USER's value, a name or number with an optional
-// group, in the image's own files.
+// group. Names are looked up in the image's own files; a number without group
+// is its group too, as in BuildKit.
 func userIDs(v *image.View, user string) (uid, gid int, err error) {
 	if user == "" {
 		return 0, 0, nil
 	}
 	name, group, hasGroup := strings.Cut(user, ":")
-	uid, err = strconv.Atoi(name)
-	named := err != nil
-	found := false
-	eachLine(v, "etc/passwd", func(f []string) {
-		if len(f) >= 4 && !found && (named && f[0] == name || !named && f[2] == name) {
-			u, errU := strconv.Atoi(f[2])
-			g, errG := strconv.Atoi(f[3])
-			if errU == nil && errG == nil {
-				uid, gid, found = u, g, true
-			}
+	if n, err := strconv.ParseUint(name, 10, 31); err == nil {
+		uid, gid = int(n), int(n)
+	} else if f := lookUp(v, "etc/passwd", name, 4); f != nil {
+		u, errU := strconv.ParseUint(f[2], 10, 31)
+		g, errG := strconv.ParseUint(f[3], 10, 31)
+		if errU != nil || errG != nil {
+			return 0, 0, fmt.Errorf("user %q has no numbers in the image's /etc/passwd", name)
 		}
-	})
-	if named && !found {
+		uid, gid = int(u), int(g)
+	} else {
 		return 0, 0, fmt.Errorf("user %q is not in the image's /etc/passwd", name)
 	}
 	if !hasGroup {
 		return uid, gid, nil
 	}
-	if g, err := strconv.Atoi(group); err == nil {
-		return uid, g, nil
+	number := group
+	if f := lookUp(v, "etc/group", group, 3); f != nil {
+		number = f[2]
 	}
-	found = false
-	eachLine(v, "etc/group", func(f []string) {
-		if len(f) >= 3 && !found && f[0] == group {
-			if g, err := strconv.Atoi(f[2]); err == nil {
-				gid, found = g, true
-			}
-		}
-	})
-	if !found {
+	g, err := strconv.ParseUint(number, 10, 31)
+	if err != nil {
 		return 0, 0, fmt.Errorf("group %q is not in the image's /etc/group", group)
 	}
-	return uid, gid, nil
+	return uid, int(g), nil
 }
 
-// eachLine calls f with the fields of every line of a file like /etc/passwd.
-// One that is missing or too large has no lines.
-func eachLine(v *image.View, file string, f func([]string)) {
+// lookUp returns the fields of the first line for a name in a file like
+// /etc/passwd, nil if none has that many. A file that is missing or too large
+// has no lines.
+func lookUp(v *image.View, file, name string, fields int) []string {
 	at, err := v.Resolve(file)
 	if err != nil {
-		return
+		return nil
 	}
 	b, err := v.ReadFile(at, maxPasswd)
 	if err != nil {
-		return
+		return nil
 	}
 	for l := range strings.Lines(string(b)) {
-		f(strings.Split(strings.TrimSpace(l), ":"))
+		if f := strings.Split(strings.TrimSpace(l), ":"); f[0] == name && len(f) >= fields {
+			return f
+		}
 	}
+	return nil
 }
