@@ -44,11 +44,20 @@ func TestCrash(t *testing.T) {
 			cmd := b.command(dir, fmt.Sprintf("ASSAY_CRASH_AT=%s:%d", name, 1+i%7))
 			err := cmd.Run()
 			if !killed(err) {
-				// passed less often than asked: the first time is always there
+				// passed less often than asked
 				dir = filepath.Join(scratch(t), "job")
-				if err := b.command(dir, "ASSAY_CRASH_AT="+name+":1").Run(); !killed(err) {
-					t.Fatalf("boundary %s is never passed: %v", name, err)
+				err = b.command(dir, "ASSAY_CRASH_AT="+name+":1").Run()
+			}
+			if !killed(err) && err == nil {
+				// passed only when attempts are set aside: on resuming a job cut off
+				dir = filepath.Join(scratch(t), "job")
+				if err := b.command(dir, "ASSAY_CRASH_AT=trial.started:9").Run(); !killed(err) {
+					t.Fatalf("trial.started: %v", err)
 				}
+				err = b.command(dir, "ASSAY_CRASH_AT="+name+":1").Run()
+			}
+			if !killed(err) {
+				t.Fatalf("boundary %s is never passed: %v", name, err)
 			}
 			b.resume(t, dir)
 		})
@@ -238,7 +247,9 @@ func (b *crashBed) check(t *testing.T, dir string) {
 		}
 		want := map[string]float64{"oracle": 1, "nop": 0}[r.AgentInfo.Name]
 		if got, ok := r.Verifier.Rewards["reward"]; !ok || got != want {
-			t.Errorf("%s: %s has reward %v, want %v", name, r.AgentInfo.Name, r.Verifier.Rewards, want)
+			out, _ := os.ReadFile(filepath.Join(dir, name, "verifier", "test-stdout.txt"))
+			diff, _ := os.ReadFile(filepath.Join(dir, name, "agent", "workspace.diff"))
+			t.Errorf("%s: %s has reward %v, want %v\ntest output %q\ndiff %q\n%s", name, r.AgentInfo.Name, r.Verifier.Rewards, want, out, diff, data)
 		}
 	}
 }

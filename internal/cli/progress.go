@@ -21,6 +21,7 @@ type progress struct {
 	ended   int
 	running map[string]string // trial -> phase
 	names   map[string]trial.Planned
+	said    map[string]bool // notes
 	counts  map[trial.Outcome]int
 	drawn   bool
 	last    time.Time
@@ -28,7 +29,7 @@ type progress struct {
 }
 
 func (a *app) progress(quiet bool) *progress {
-	return &progress{a: a, quiet: quiet, running: map[string]string{}, names: map[string]trial.Planned{}, counts: map[trial.Outcome]int{}, began: time.Now()}
+	return &progress{a: a, quiet: quiet, running: map[string]string{}, names: map[string]trial.Planned{}, said: map[string]bool{}, counts: map[trial.Outcome]int{}, began: time.Now()}
 }
 
 // event is a job's OnEvent.
@@ -53,7 +54,13 @@ func (p *progress) event(e trial.Event) {
 			p.running[e.Trial] = string(m.Phase)
 		}
 	case trial.Noted:
-		return
+		var m struct {
+			Text string `json:"text"`
+		}
+		if json.Unmarshal(e.Data, &m) == nil && !p.said[m.Text] {
+			p.said[m.Text] = true // once a job: a fallback image would be said by every trial
+			p.line("note      " + m.Text)
+		}
 	case trial.TrialRetried:
 		var m trial.Replaced
 		if json.Unmarshal(e.Data, &m) == nil {
