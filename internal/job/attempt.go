@@ -192,12 +192,21 @@ func (a *attempt) step(ctx context.Context, i int) (goOn bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if err := a.do(trial.PhaseCollect, brief.Step, func() error { return a.collect(ctx, brief.Step, key, frozen) }); err != nil {
+	if err := a.do(trial.PhaseCollect, brief.Step, func() error { return a.collect(ctx, brief.Step, key) }); err != nil {
 		return false, err
 	}
 	begin = time.Now()
-	v, err := a.grade(ctx, brief.Step, key, frozen)
+	last := i == len(t.Steps)-1
+	v, err := a.grade(ctx, brief.Step, key, frozen, last)
 	if err != nil {
+		return false, err
+	}
+	if live && last { // what the verifier and the agent left together
+		if frozen, err = a.freeze(ctx, brief.Step, false); err != nil {
+			return false, err
+		}
+	}
+	if err := a.do(trial.PhaseCollect, brief.Step, func() error { return a.diff(brief.Step, frozen) }); err != nil {
 		return false, err
 	}
 	end.spanV = between(begin, time.Now())

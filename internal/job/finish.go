@@ -16,9 +16,9 @@ import (
 	"assay/trial"
 )
 
-// collect copies what the agent left for people to look at: its logs, the
-// declared artifacts, and its work as a diff.
-func (a *attempt) collect(ctx context.Context, step string, key task.Key, f frozen) error {
+// collect copies what the agent left for people, and for a separate verifier,
+// to look at: its logs and the declared artifacts.
+func (a *attempt) collect(ctx context.Context, step string, key task.Key) error {
 	notes, err := grade.Collect(ctx, grade.CollectRequest{
 		Sandbox: a.sb, Key: key, Env: a.env, Workdir: a.workdir(),
 		Logs:      image.HostPath(a.stepDir(step, "agent")),
@@ -30,6 +30,11 @@ func (a *attempt) collect(ctx context.Context, step string, key task.Key, f froz
 	for _, n := range notes {
 		a.note(n)
 	}
+	return nil
+}
+
+// diff writes the agent's work as a diff, for people.
+func (a *attempt) diff(step string, f frozen) error {
 	if f.layer == "" {
 		return nil
 	}
@@ -41,7 +46,7 @@ func (a *attempt) collect(ctx context.Context, step string, key task.Key, f froz
 }
 
 // grade asks the grader about one frozen step.
-func (a *attempt) grade(ctx context.Context, step string, key task.Key, f frozen) (grade.Verdict, error) {
+func (a *attempt) grade(ctx context.Context, step string, key task.Key, f frozen, last bool) (grade.Verdict, error) {
 	a.phase = trial.PhaseGrade
 	env, err := task.ResolveEnv(key.VerifierEnv, a.r.deps.Env)
 	if err != nil {
@@ -56,7 +61,7 @@ func (a *attempt) grade(ctx context.Context, step string, key task.Key, f frozen
 		Artifacts: image.HostPath(a.stepDir(step, "artifacts")),
 	}
 	if f.live {
-		req.Live = a.sb
+		req.Live, req.KeepAlive = a.sb, !last
 	}
 	if req.Mode == task.VerifierSeparate {
 		if req.VerifierImage, err = a.verifierImage(ctx, key); err != nil {
