@@ -306,6 +306,38 @@ func TestImportRefuses(t *testing.T) {
 	}
 }
 
+// Documents are read into memory, so their size is looked at before.
+func TestImportOfHugeDocuments(t *testing.T) {
+	dir := t.TempDir()
+	sparse := func(name string) string {
+		p := filepath.Join(dir, name)
+		f, err := os.Create(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if err := tar.NewWriter(f).WriteHeader(&tar.Header{Name: "manifest.json", Size: 10 << 30, Typeflag: tar.TypeReg}); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Truncate(10<<30 + 2048); err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	oci := filepath.Join(dir, "oci")
+	if _, err := layout.Write(oci, empty.Index); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(filepath.Join(oci, "index.json"), 1<<30); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []string{sparse("save.tar"), oci} {
+		if _, err := open(t).Import(t.Context(), image.HostPath(p), "x"); !errors.Is(err, image.ErrCap) {
+			t.Errorf("%s: %v", p, err)
+		}
+	}
+}
+
 // forge copies an archive with the first layer replaced.
 func forge(t testing.TB, from, to string) string {
 	t.Helper()

@@ -17,7 +17,18 @@ import (
 
 func open(t testing.TB) *image.Store {
 	t.Helper()
-	s, err := image.Open(image.HostPath(t.TempDir()), image.Options{Volatile: true})
+	dir := t.TempDir()
+	// An ordinary user cannot remove what lies in directories without write
+	// permission, which layers may hold.
+	t.Cleanup(func() {
+		filepath.WalkDir(dir, func(p string, d fs.DirEntry, _ error) error {
+			if d.IsDir() {
+				os.Chmod(p, 0o700)
+			}
+			return nil
+		})
+	})
+	s, err := image.Open(image.HostPath(dir), image.Options{Volatile: true})
 	if err != nil {
 		t.Fatal(err)
 	}

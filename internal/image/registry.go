@@ -1,6 +1,7 @@
 package image
 
 import (
+	"archive/tar"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -9,6 +10,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -27,11 +29,34 @@ const refName = "org.opencontainers.image.ref.name"
 // longer than a tag.
 const containerdName = "io.containerd.image.name"
 
+// maxDocument is the largest manifest, index or configuration, in bytes: these
+// are read into memory.
+const maxDocument = 16 << 20
+
+func checkDocument(name string, size int64) error {
+	if size > maxDocument {
+		return fmt.Errorf("%s of %d bytes: %w (%d)", name, size, ErrCap, maxDocument)
+	}
+	return nil
+}
+
 func (s *Store) fromDockerSave(ctx context.Context, path, want string) (Image, error) {
 	open := func() (io.ReadCloser, error) { return os.Open(path) }
+	sizes, err := sizesIn(path)
+	if err != nil {
+		return Image{}, err
+	}
+	if err := checkDocument("manifest.json", sizes["manifest.json"]); err != nil {
+		return Image{}, err
+	}
 	m, err := tarball.LoadManifest(open)
 	if err != nil {
 		return Image{}, fmt.Errorf("manifest.json: %w", err)
+	}
+	for _, d := range m {
+		if err := checkDocument(d.Config, sizes[d.Config]); err != nil {
+			return Image{}, err
+		}
 	}
 	var tags []string
 	for _, d := range m {
@@ -54,6 +79,26 @@ func (s *Store) fromDockerSave(ctx context.Context, path, want string) (Image, e
 		return Image{}, err
 	}
 	return s.fromOCI(ctx, im, called)
+}
+
+// sizesIn lists an archive's files; of two with one name the larger counts.
+func sizesIn(path string) (map[string]int64, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	sizes := map[string]int64{}
+	for r := tar.NewReader(f); ; {
+		h, err := r.Next()
+		if err == io.EOF {
+			return sizes, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		sizes[h.Name] = max(sizes[h.Name], h.Size)
+	}
 }
 
 // choose says which of an archive's names to read ("" if there is only one
@@ -80,6 +125,9 @@ func choose(names []string, images int, want string) (pick, called string, err e
 }
 
 func (s *Store) fromLayout(ctx context.Context, dir, want string) (Image, error) {
+	if err := checkBlob(dir, "index.json"); err != nil {
+		return Image{}, err
+	}
 	p, err := layout.FromPath(dir)
 	if err != nil {
 		return Image{}, err
@@ -117,7 +165,7 @@ func (s *Store) fromLayout(ctx context.Context, dir, want string) (Image, error)
 	if pick != "" {
 		d = byName[pick]
 	}
-	im, err := imageOf(index, d, 0)
+	im, err := imageOf(dir, index, d, 0)
 	if err != nil {
 		return Image{}, err
 	}
@@ -127,9 +175,20 @@ func (s *Store) fromLayout(ctx context.Context, dir, want string) (Image, error)
 const maxNesting = 4 // indexes within indexes
 
 // imageOf goes down from an index to the one image for this machine.
-func imageOf(index v1.ImageIndex, d v1.Descriptor, depth int) (v1.Image, error) {
+func imageOf(dir string, index v1.ImageIndex, d v1.Descriptor, depth int) (v1.Image, error) {
+	if err := checkBlob(dir, blobPath(d.Digest)); err != nil {
+		return nil, err
+	}
 	if d.MediaType.IsImage() {
-		return index.Image(d.Digest)
+		im, err := index.Image(d.Digest)
+		if err != nil {
+			return nil, err
+		}
+		m, err := im.Manifest()
+		if err != nil {
+			return nil, err
+		}
+		return im, checkBlob(dir, blobPath(m.Config.Digest))
 	}
 	if depth == maxNesting {
 		return nil, fmt.Errorf("indexes nested more than %d deep", maxNesting)
@@ -144,10 +203,20 @@ func imageOf(index v1.ImageIndex, d v1.Descriptor, depth int) (v1.Image, error) 
 	}
 	for _, c := range m.Manifests {
 		if (c.MediaType.IsImage() || c.MediaType.IsIndex()) && runsHere(c.Platform) {
-			return imageOf(inner, c, depth+1)
+			return imageOf(dir, inner, c, depth+1)
 		}
 	}
 	return nil, fmt.Errorf("no image for linux/%s", runtime.GOARCH)
+}
+
+func blobPath(h v1.Hash) string { return filepath.Join("blobs", h.Algorithm, h.Hex) }
+
+func checkBlob(dir, name string) error {
+	fi, err := os.Stat(filepath.Join(dir, name))
+	if err != nil {
+		return err
+	}
+	return checkDocument(name, fi.Size())
 }
 
 func runsHere(p *v1.Platform) bool {

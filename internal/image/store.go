@@ -37,7 +37,8 @@ import (
 // except that the owner can always read: files have at least 0400,
 // directories 0500. Setid bits, owners, devices, sockets and attributes other
 // than user.* are in the manifest alone. Everything belongs to Options.Owner
-// or else to the process that wrote it.
+// or else to the process that wrote it. Since modes are true, an ordinary user
+// removes a whole store with "chmod -R u+w" before "rm -r".
 type Store struct {
 	root  HostPath
 	opt   Options
