@@ -55,10 +55,13 @@ func (f *filter) spec(dir string) (*ignoreSpec, error) {
 // excluded matches a path and, when it is a link within the task, its target.
 func (f *filter) excluded(rel string, isDir bool) (bool, error) {
 	real, err := f.t.resolve(rel)
-	if err != nil {
-		return f.matches(rel, isDir)
+	if err == nil {
+		return f.excludedAs(rel, real, isDir)
 	}
-	return f.excludedAs(rel, real, isDir)
+	if ok, merr := f.matches(rel, isDir); ok || merr != nil {
+		return ok, merr
+	}
+	return false, &LayoutError{Path: rel, Message: err.Error(), Remedy: "remove the link"}
 }
 
 // excludedAs is excluded for a path whose target is known.
@@ -137,7 +140,7 @@ var errStop = errors.New("stop")
 func (w *inputWalk) check(rel string) error {
 	real, err := w.t.resolve(rel)
 	if err != nil {
-		err = w.bad(rel, err.Error(), "replace the link by the file itself")
+		err = w.cycle(rel)
 	} else {
 		err = w.visit(rel, real, nil)
 	}
@@ -152,6 +155,16 @@ func (w *inputWalk) bad(rel, message, remedy string) error {
 		return nil
 	}
 	return errStop
+}
+
+// cycle reports a link that leads to itself, unless it is excluded.
+func (w *inputWalk) cycle(rel string) error {
+	if w.f != nil {
+		if x, err := w.f.matches(rel, false); x || err != nil {
+			return err
+		}
+	}
+	return w.bad(rel, errCycle.Error(), "replace the link by the file itself")
 }
 
 // visit takes a path and where it leads; above are the directories it is in.
@@ -193,7 +206,7 @@ func (w *inputWalk) visit(rel, real string, above []string) error {
 		child := filepath.Join(real, n.Name())
 		if n.Type()&fs.ModeSymlink != 0 {
 			if child, err = w.t.resolve(at + "/" + n.Name()); err != nil {
-				if err = w.bad(rel+"/"+n.Name(), err.Error(), "replace the link by the file itself"); err != nil {
+				if err := w.cycle(rel + "/" + n.Name()); err != nil {
 					return err
 				}
 				continue

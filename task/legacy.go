@@ -433,6 +433,15 @@ func (y yamlTree) pair(k key, m map[string]any, kv *ast.MappingValueNode, depth 
 }
 
 func (y yamlTree) note(k key, n ast.Node) {
+	// A mapping's own token is the colon of its first pair.
+	switch m := n.(type) {
+	case *ast.MappingNode:
+		if len(m.Values) > 0 && !m.IsFlowStyle {
+			n = m.Values[0].Key
+		}
+	case *ast.MappingValueNode:
+		n = m.Key
+	}
 	if tk := n.GetToken(); tk != nil && tk.Position != nil {
 		y.d.places[k.id()] = Position{tk.Position.Line, tk.Position.Column}
 	}
