@@ -100,7 +100,7 @@ func readText(t *Trial, name string, limit int) (Text, error) {
 	if err != nil {
 		return Text{}, err
 	}
-	if bytes.IndexByte(h[:min(len(h), 512)], 0) >= 0 {
+	if isBinary(h) {
 		return Text{Head: "(binary)", Size: info.Size(), Lines: 1}, nil
 	}
 	if tail == 0 {
@@ -112,4 +112,11 @@ func readText(t *Trial, name string, limit int) (Text, error) {
 		return Text{}, err
 	}
 	return newText(string(h), string(end[:n]), info.Size()-int64(len(h))-int64(n), info.Size()), nil
+}
+
+// isBinary looks at the start of a file. A stray NUL does not make it binary:
+// one byte must not be enough to hide an output from its reader.
+func isBinary(b []byte) bool {
+	b = b[:min(len(b), 4096)]
+	return len(b) > 0 && bytes.Count(b, []byte{0}) > len(b)/10
 }

@@ -155,6 +155,9 @@ func TestHostileTextStaysText(t *testing.T) {
 	if m.tags["script"] != 1 || m.tags["style"] != 1 || m.tags["img"] != 0 {
 		t.Errorf("elements came from a trial: %v", m.tags)
 	}
+	if strings.Contains(m.text.String(), "(binary)") {
+		t.Error("a NUL hides an output")
+	}
 	if n := strings.Count(m.text.String(), "alert(1)"); n < 20 {
 		t.Errorf("hostile text is shown %d times; it must be seen, as text", n)
 	}
@@ -170,7 +173,9 @@ func TestHugeOutputsAreCut(t *testing.T) {
 	tr := j.Trials[0]
 	flood := strings.Repeat("<&\"'>flood\n", 5_000_000) // 55 MB
 	put(t, tr.Dir, "verifier/test-stdout.txt", flood+"the last line")
-	put(t, tr.Dir, "agent/flood.log", flood)
+	if err := os.Link(filepath.Join(tr.Dir, "verifier/test-stdout.txt"), filepath.Join(tr.Dir, "agent/flood.log")); err != nil {
+		t.Fatal(err)
+	}
 	put(t, tr.Dir, "agent/trajectory.json", manySteps(3000, strings.Repeat("<<<<", 2000)))
 	begin := time.Now()
 	w, page := report(t, j)
@@ -226,8 +231,10 @@ func TestLinksPipesAndHolesAreNotRead(t *testing.T) {
 			t.Error("a link out of the job was followed")
 		}
 		text := checkPage(t, page)
-		if !strings.Contains(text.text.String(), "cannot be shown") {
-			t.Error("nothing says that the output is a link")
+		for _, want := range []string{"cannot be shown", "(binary)"} { // the link, the hole
+			if !strings.Contains(text.text.String(), want) {
+				t.Errorf("the page does not say %q", want)
+			}
 		}
 	case <-time.After(20 * time.Second):
 		t.Fatal("the report hangs on a pipe")

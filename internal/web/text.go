@@ -162,14 +162,21 @@ func (b *budget) take(s string, limit int) Text {
 	return t
 }
 
-// line is a short text on one line, as names and details are shown.
+// line is a short text on one line, as names and details are shown, of at most
+// limit bytes.
 func line(s string, limit int) string {
-	if len(s) > limit {
-		cut := max(limit-len("…"), 0)
-		for cut > 0 && !utf8.RuneStart(s[cut]) {
-			cut--
-		}
-		s = s[:cut] + "…"
+	// Cleaning comes before cutting: half an escape sequence is text. What may
+	// be dropped is bounded, so that a huge name costs little.
+	if most := 4*limit + maxEscape; len(s) > most {
+		s = s[:most]
 	}
-	return strings.Join(strings.Fields(Clean(s)), " ")
+	s = strings.Join(strings.Fields(Clean(s)), " ")
+	if len(s) <= limit {
+		return s
+	}
+	cut := max(limit-len("…"), 0)
+	for cut > 0 && !utf8.RuneStart(s[cut]) {
+		cut--
+	}
+	return s[:cut] + "…"
 }

@@ -75,7 +75,8 @@ func TestClip(t *testing.T) {
 }
 
 func TestLine(t *testing.T) {
-	for in, want := range map[string]string{"a\nb\t c": "a b c", "\x1b[31mx": "x", "": "", strings.Repeat("é", 10): "ééé…"} {
+	for in, want := range map[string]string{"a\nb\t c": "a b c", "\x1b[31mx": "x", "": "", strings.Repeat("é", 10): "ééé…",
+		"12345\x1b[31m678": "12345678", "1234567890\x1b[31m": "1234567890"} {
 		if got := line(in, 10); got != want {
 			t.Errorf("line(%q) = %q, want %q", in, got, want)
 		}
