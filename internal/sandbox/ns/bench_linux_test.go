@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"assay/internal/sandbox"
 	"assay/internal/sandbox/bench"
 )
 
@@ -47,6 +48,52 @@ func TestBench(t *testing.T) {
 		}
 		if r.Median != nil && (*r.Median <= 0 || *r.P95 < *r.Median) {
 			t.Errorf("%s: median %v, p95 %v", m, *r.Median, *r.P95)
+		}
+	}
+}
+
+func BenchmarkCycle(b *testing.B) {
+	be, _ := open(b)
+	ctx := context.Background()
+	b.SetParallelism(2)
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			s, err := be.Create(ctx, sandbox.Spec{Image: hostImage()})
+			if err != nil {
+				b.Fatal(err)
+			}
+			if _, err := sandbox.Exec(ctx, s, sandbox.Command{Args: []string{"true"}}, sandbox.ExecOptions{}); err != nil {
+				b.Fatal(err)
+			}
+			s.Close()
+		}
+	})
+}
+
+func BenchmarkExec(b *testing.B) {
+	be, _ := open(b)
+	ctx := context.Background()
+	s, err := be.Create(ctx, sandbox.Spec{Image: hostImage()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if _, err := sandbox.Exec(ctx, s, sandbox.Command{Args: []string{"true"}}, sandbox.ExecOptions{}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkReset(b *testing.B) {
+	be, _ := open(b)
+	ctx := context.Background()
+	s, err := be.Create(ctx, sandbox.Spec{Image: hostImage()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if err := s.Reset(ctx, ""); err != nil {
+			b.Fatal(err)
 		}
 	}
 }

@@ -388,7 +388,13 @@ func (k *keeper) restack(q request) ([]int, error) {
 	}
 	k.release(b.on.frozen...)
 	b.on = st
-	k.replace(b)
+	// Nobody reads the old tree any more, so that nobody need wait for it to go.
+	root, vol := b.root, b.vol
+	b.root, b.vol = -1, nil
+	k.trash.Go(func() {
+		unix.Close(root)
+		k.release(vol)
+	})
 	return k.freshRoot(b)
 }
 

@@ -303,6 +303,9 @@ func (s *Sandbox) lost() error {
 	if s.closed {
 		return sandbox.ErrClosed
 	}
+	if said := s.b.noise.String(); said != "" {
+		return fmt.Errorf("%w: last words of the keeper and its inits: %s", sandbox.ErrLost, said)
+	}
 	return sandbox.ErrLost
 }
 

@@ -1,9 +1,7 @@
 package pid1
 
 import (
-	"os"
 	"runtime"
-	"strconv"
 	"syscall"
 	"unsafe"
 )
@@ -16,12 +14,17 @@ const control = 3
 var _ = boot()
 
 func boot() bool {
-	if len(os.Args) == 0 || os.Args[0] != Marker {
+	// Package os would cost as much as all that is done here.
+	if syscall.Getpid() != 1 {
+		return false
+	}
+	args := commandLine()
+	if len(args) == 0 || args[0] != Marker {
 		return false
 	}
 	runtime.LockOSThread() // namespaces and rights are a thread's, and children inherit this one's
 	s := &server{sock: blocking(control)}
-	if err := prepare(s); err != nil {
+	if err := prepare(s, len(args) > 1 && args[1] == BackToRoot); err != nil {
 		m := Message{Kind: Failed, Strs: []string{err.Error()}, Nums: []int64{0}}
 		if f, ok := err.(*failure); ok {
 			m = Message{Kind: Failed, Strs: []string{f.step}, Nums: []int64{int64(f.err)}}
@@ -43,13 +46,13 @@ const (
 )
 
 // prepare does what needs to know nothing of the sandbox to come.
-func prepare(s *server) error {
+func prepare(s *server, chrooted bool) error {
 	prctl := func(op, arg uintptr) { syscall.RawSyscall6(syscall.SYS_PRCTL, op, arg, 0, 0, 0, 0) }
 	prctl(prSetPdeathsig, uintptr(syscall.SIGKILL))
 	prctl(prSetDumpable, 0) // keeps ptrace and /proc/1/{exe,fd,root,mem} from programs inside
 	ignoreSignals()
 	syscall.Umask(0)
-	if len(os.Args) > 1 && os.Args[1] == BackToRoot {
+	if chrooted {
 		// It was there for the program's interpreter and libraries only.
 		if err := syscall.Chroot("."); err != nil {
 			return failed("find the namespace's root", errno(err))
@@ -80,7 +83,7 @@ func prepare(s *server) error {
 	}
 	s.spare = at
 	s.reaper.start(s.sock)
-	return failed("report", errno(Send(s.sock, Message{Kind: Ready, Nums: []int64{int64(os.Getpid())}})))
+	return failed("report", errno(Send(s.sock, Message{Kind: Ready, Nums: []int64{int64(syscall.Getpid())}})))
 }
 
 const atCWD = -100
@@ -127,4 +130,42 @@ func loopbackUp() syscall.Errno {
 	return e
 }
 
-func itoa(n int64) string { return strconv.FormatInt(n, 10) }
+// commandLine reads the arguments of this process. /proc is the machine's at
+// this time, or that of whatever runs as a container's first process.
+func commandLine() []string {
+	fd, err := syscall.Open("/proc/self/cmdline", syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return nil
+	}
+	defer syscall.Close(fd)
+	var buf [256]byte // a longer line is none of ours
+	n, err := syscall.Read(fd, buf[:])
+	if err != nil {
+		return nil
+	}
+	var args []string
+	for rest := buf[:max(n, 0)]; ; {
+		i := 0
+		for i < len(rest) && rest[i] != 0 {
+			i++
+		}
+		if i == len(rest) {
+			return args
+		}
+		args = append(args, string(rest[:i]))
+		rest = rest[i+1:]
+	}
+}
+
+func itoa(n int64) string {
+	var b [20]byte
+	i := len(b)
+	for n >= 10 {
+		i--
+		b[i] = byte('0' + n%10)
+		n /= 10
+	}
+	i--
+	b[i] = byte('0' + n)
+	return string(b[i:])
+}

@@ -7,7 +7,7 @@
 // moved without staying below the tree's root, and holds no descriptor of the
 // host's beyond those it was sent.
 //
-// The package depends on syscall and os alone. Go initialises packages in the
+// The package depends on syscall and sync alone. Go initialises packages in the
 // order of their import paths as their dependencies allow, so that it takes
 // over before the rest of the program has initialised: a sandbox then costs
 // the boot of a small program in time and memory, however large assay grows.

@@ -1,7 +1,6 @@
 package pid1
 
 import (
-	"strings"
 	"syscall"
 	"unsafe"
 )
@@ -80,7 +79,7 @@ func newMount(fstype string, attrs uintptr, options ...string) (int, error) {
 	}
 	defer syscall.Close(int(fs))
 	for _, o := range options {
-		k, v, _ := strings.Cut(o, "=")
+		k, v := cut(o)
 		kp, vp := cbytes(k), cbytes(v)
 		if _, _, e = syscall.Syscall6(sysFsconfig, fs, fsconfigString, uintptr(unsafe.Pointer(kp)), uintptr(unsafe.Pointer(vp)), 0, 0); e != 0 {
 			return -1, failed("configure "+fstype+" "+o, e)
@@ -152,7 +151,7 @@ func fileAt(root int, path string) (int, syscall.Errno) {
 }
 
 func mkparents(root int, path string) syscall.Errno {
-	i := strings.LastIndexByte(strings.TrimRight(path, "/"), '/')
+	i := lastSlash(path)
 	if i <= 0 {
 		return 0
 	}
@@ -164,9 +163,8 @@ func mkparents(root int, path string) syscall.Errno {
 }
 
 func parentAt(root int, path string) (int, string, syscall.Errno) {
-	path = strings.TrimRight(path, "/")
 	dir, base := ".", path
-	if i := strings.LastIndexByte(path, '/'); i >= 0 {
+	if i := lastSlash(path); i >= 0 {
 		dir, base = path[:i+1], path[i+1:]
 	}
 	fd, e := openat2(root, dir, oPath|syscall.O_DIRECTORY, 0)
@@ -177,4 +175,23 @@ func parentAt(root int, path string) (int, string, syscall.Errno) {
 func isDir(fd int) bool {
 	var st syscall.Stat_t
 	return syscall.Fstat(fd, &st) == nil && st.Mode&syscall.S_IFMT == syscall.S_IFDIR
+}
+
+// cut splits at the first "=".
+func cut(s string) (string, string) {
+	for i := range len(s) {
+		if s[i] == '=' {
+			return s[:i], s[i+1:]
+		}
+	}
+	return s, ""
+}
+
+// lastSlash is the last one of a clean path, or -1.
+func lastSlash(s string) int {
+	i := len(s) - 1
+	for i >= 0 && s[i] != '/' {
+		i--
+	}
+	return i
 }

@@ -2,7 +2,6 @@ package pid1
 
 import (
 	"errors"
-	"io"
 	"syscall"
 	"unsafe"
 )
@@ -14,7 +13,7 @@ const maxFDs = 253
 // in init, one of the runtime's poller on the host side.
 type Packets interface {
 	Send(b, oob []byte) error
-	// Recv returns io.EOF at the end. Descriptors arrive close-on-exec.
+	// Recv returns an error at the end. Descriptors arrive close-on-exec.
 	Recv(b, oob []byte) (n, oobn int, err error)
 }
 
@@ -131,7 +130,7 @@ func unspill(fd int, size int64) (Message, error) {
 			return Message{}, err
 		}
 		if n == 0 {
-			return Message{}, io.ErrUnexpectedEOF
+			return Message{}, errMessage
 		}
 		off += n
 	}
@@ -157,7 +156,7 @@ func (s blocking) Recv(b, oob []byte) (int, int, error) {
 			continue
 		}
 		if err == nil && n == 0 {
-			err = io.EOF
+			err = errEnd
 		}
 		return n, oobn, err
 	}

@@ -108,7 +108,9 @@ func (p *program) fork() (pid int, stage Stage, e syscall.Errno) {
 	if err := syscall.Pipe2(pipe[:], syscall.O_CLOEXEC); err != nil {
 		return 0, StageInit, errno(err)
 	}
-	pid, e = p.clone(pipe[1])
+	n, eno := p.clone(pipe[1])
+	runtimeAfterFork()
+	pid, e = int(n), syscall.Errno(eno)
 	syscall.Close(pipe[1])
 	defer syscall.Close(pipe[0])
 	if e != 0 {
@@ -146,10 +148,14 @@ const keptCaps = 1<<0 | 1<<1 | 1<<3 | 1<<4 | 1<<5 | 1<<6 | 1<<7 | 1<<8 | 1<<10 |
 // lastCap is above every capability there is; dropping one beyond is EINVAL.
 const lastCap = 63
 
-// clone forks and, in the child, becomes the program.
+// clone forks and, in the child, becomes the program. The child may share the
+// parent's memory and stack: it stays in this frame and never returns, and the
+// parent returns from it at once.
 //
 //go:norace
-func (p *program) clone(report int) (int, syscall.Errno) {
+//go:noinline
+//go:nocheckptr
+func (p *program) clone(report int) (pid, errno uintptr) {
 	limits, candidates := p.limits, p.candidates[:len(p.candidates)-1]
 	argv, envv := unsafe.Pointer(&p.argv[0]), unsafe.Pointer(&p.envv[0])
 	var (
@@ -160,13 +166,9 @@ func (p *program) clone(report int) (int, syscall.Errno) {
 		i     uintptr
 		fd    uintptr
 	)
-	// The child has its own copy of memory; the parent sleeps until it is gone
-	// from it, which spares most of the copying.
-	runtimeBeforeFork()
-	pid, _, e := syscall.RawSyscall6(syscall.SYS_CLONE, uintptr(syscall.SIGCHLD)|syscall.CLONE_VFORK, 0, 0, 0, 0, 0)
-	if e != 0 || pid != 0 {
-		runtimeAfterFork()
-		return int(pid), e
+	runtimeBeforeFork() // the stack cannot grow until runtimeAfterFork
+	if pid, errno = vfork(uintptr(syscall.SIGCHLD) | syscall.CLONE_VFORK | shared); errno != 0 || pid != 0 {
+		return pid, errno
 	}
 
 	// In the child. Raw calls only: there is one thread and no runtime.

@@ -1,9 +1,6 @@
 package pid1
 
-import (
-	"encoding/binary"
-	"errors"
-)
+import "errors"
 
 // Kind is what a message asks or tells.
 type Kind byte
@@ -59,18 +56,21 @@ const maxSpilled = 8 << 20
 
 var errMessage = errors.New("malformed message")
 
+// errEnd is the end of a socket.
+var errEnd = errors.New("end of socket")
+
 // Encode returns the bytes of m.
 func (m Message) Encode() []byte {
 	b := make([]byte, 0, 64)
 	b = append(b, byte(m.Kind))
-	b = binary.AppendUvarint(b, uint64(m.ID))
-	b = binary.AppendUvarint(b, uint64(len(m.Nums)))
+	b = appendUvarint(b, uint64(m.ID))
+	b = appendUvarint(b, uint64(len(m.Nums)))
 	for _, n := range m.Nums {
-		b = binary.AppendVarint(b, n)
+		b = appendUvarint(b, uint64(n<<1)^uint64(n>>63))
 	}
-	b = binary.AppendUvarint(b, uint64(len(m.Strs)))
+	b = appendUvarint(b, uint64(len(m.Strs)))
 	for _, s := range m.Strs {
-		b = binary.AppendUvarint(b, uint64(len(s)))
+		b = appendUvarint(b, uint64(len(s)))
 		b = append(b, s...)
 	}
 	return b
@@ -102,24 +102,35 @@ type reader struct {
 	bad bool
 }
 
-func (r *reader) uvarint() uint64 {
-	v, n := binary.Uvarint(r.b)
-	if n <= 0 {
-		r.bad = true
-		return 0
+// appendUvarint writes 7 bits a byte, least first, as encoding/binary does:
+// that package would bring reflect along.
+func appendUvarint(b []byte, v uint64) []byte {
+	for v >= 0x80 {
+		b = append(b, byte(v)|0x80)
+		v >>= 7
 	}
-	r.b = r.b[n:]
-	return v
+	return append(b, byte(v))
+}
+
+func (r *reader) uvarint() uint64 {
+	var v uint64
+	for i, c := range r.b {
+		if i == 10 || (i == 9 && c > 1) {
+			break
+		}
+		v |= uint64(c&0x7f) << (7 * i)
+		if c < 0x80 {
+			r.b = r.b[i+1:]
+			return v
+		}
+	}
+	r.bad = true
+	return 0
 }
 
 func (r *reader) varint() int64 {
-	v, n := binary.Varint(r.b)
-	if n <= 0 {
-		r.bad = true
-		return 0
-	}
-	r.b = r.b[n:]
-	return v
+	v := r.uvarint()
+	return int64(v>>1) ^ -int64(v&1)
 }
 
 // count is a number of items, each of at least one byte.
