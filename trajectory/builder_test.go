@@ -43,7 +43,9 @@ func TestBuilderIsValidAtAnyMoment(t *testing.T) {
 			})
 		},
 		func() (int64, error) { return b.AddAgent(next(), AgentStep{LLMCalls: ptr[int64](0)}) },
-		func() (int64, error) { return b.AddUser(next(), Content{Parts: []Part{{Type: PartText, Text: ptr("")}}}) },
+		func() (int64, error) {
+			return b.AddUser(next(), Content{Parts: []Part{{Type: PartText, Text: ptr("")}}})
+		},
 		func() (int64, error) { return b.AddAgent(time.Time{}, AgentStep{Message: "bad bytes \xff\x00 end"}) },
 	}
 	for i, add := range steps {

@@ -38,7 +38,8 @@ func Parse(data []byte) (*Trajectory, error) {
 }
 
 // Marshal writes the document: indent 2, empty optional keys left out, a final
-// newline. It checks nothing; see [Validate].
+// newline. A required key that nothing fills is written empty. It checks
+// nothing; see [Validate].
 func Marshal(t *Trajectory) ([]byte, error) {
 	flat, err := marshal(t)
 	if err != nil {
@@ -54,7 +55,7 @@ func Marshal(t *Trajectory) ([]byte, error) {
 
 func (t *Trajectory) slots() []slot {
 	return []slot{
-		{"schema_version", &t.SchemaVersion, true},
+		{"schema_version", &t.SchemaVersion, false},
 		{"session_id", &t.SessionID, false},
 		{"trajectory_id", &t.TrajectoryID, false},
 		{"agent", &t.Agent, true},
