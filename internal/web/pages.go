@@ -50,7 +50,7 @@ func funcs() template.FuncMap {
 	return template.FuncMap{
 		"bytes": Bytes, "millis": Millis, "percent": Percent, "interval": interval, "rate": rate,
 		"tokens": Tokens, "dollars": Dollars, "clock": clock, "reward": reward,
-		"line": line, "clean": Clean, "slug": slug,
+		"line": line, "name": name, "clean": Clean, "slug": slug,
 		"intervalsvg": intervalSVG, "sharesvg": shareSVG, "phasessvg": phasesSVG,
 		"parts":    parts,
 		"words":    tallyWords,
@@ -63,8 +63,10 @@ func funcs() template.FuncMap {
 		"glyph":    glyph,
 		"optional": optionalBytes,
 		"clip":     Clip,
-		"choice":   func(name, label, now string, values []string) choice { return choice{name, label, now, values} },
-		"file":     func(l links, t *Trial, path string) fileLink { return fileLink{Path: path, Href: l.File(t, path)} },
+		"choice": func(name, label, now string, width int, values []string) choice {
+			return choice{name, label, now, width, values}
+		},
+		"file": func(l links, t *Trial, path string) fileLink { return fileLink{Path: path, Href: l.File(t, path)} },
 	}
 }
 
@@ -124,6 +126,7 @@ func glyph(w string) string {
 // choice is one list of a filter.
 type choice struct {
 	Name, Label, Now string
+	Width            int // bytes of a value that are shown, as in the list
 	Values           []string
 }
 
@@ -194,7 +197,7 @@ func (l links) Cell(task, agent string) string {
 	if l.live == "" {
 		return ""
 	}
-	return l.live + "?" + Filter{Task: line(task, maxName), Agent: line(agent, maxName)}.Query() + "#trials"
+	return l.live + "?" + Filter{Task: plainName(task), Agent: plainName(agent)}.Query() + "#trials"
 }
 
 // slug is a name fit for a file name and an anchor. Names with anything but

@@ -79,7 +79,7 @@ func TestReportOfManyTrialsIsSmallAndQuick(t *testing.T) {
 	writeTrial(t, j.Trials[0])
 	begin := time.Now()
 	w, page := report(t, j)
-	if took := time.Since(begin); took > 8*time.Second {
+	if took := time.Since(begin); took > time.Minute { // a second, when the machine is quiet
 		t.Errorf("1,500 trials took %v", took)
 	}
 	if w.Folder == "" || len(page) > 1<<20 {
@@ -182,7 +182,7 @@ func TestHugeOutputsAreCut(t *testing.T) {
 	if w.Bytes > 6*maxRoom { // escaping makes four or five bytes of one
 		t.Errorf("%s of page", Bytes(w.Bytes))
 	}
-	if took := time.Since(begin); took > 5*time.Second {
+	if took := time.Since(begin); took > time.Minute {
 		t.Errorf("took %v", took)
 	}
 	m := checkPage(t, page)

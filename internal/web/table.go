@@ -34,14 +34,14 @@ func Table(w io.Writer, j *Job) error {
 		matrixTable(b, s)
 	}
 	for _, g := range j.NoteGroups() {
-		who := line(g.Trial, 60)
+		who := name(g.Trial, 60)
 		if g.N > 1 {
 			who = fmt.Sprintf("%d trials", g.N)
 		}
 		fmt.Fprintf(b, "note: %s%s\n", line(g.Text, 200), suffix(who))
 	}
 	for _, r := range j.Replaced {
-		fmt.Fprintf(b, "replaced: attempt %d of %s: %s", r.Attempt, line(r.Trial, 60), line(r.Why, 120))
+		fmt.Fprintf(b, "replaced: attempt %d of %s: %s", r.Attempt, name(r.Trial, 60), line(r.Why, 120))
 		if r.Cause != "" {
 			fmt.Fprintf(b, ", %s", line(string(r.Cause), 40))
 		}
@@ -74,7 +74,7 @@ func agentTable(b *bufio.Writer, s Summary) {
 	g.right[at+1], g.right[at+2] = true, true
 	g.add(append(top, "evidence", "time p50", "overhead p50", "usage")...)
 	for _, a := range s.Agents {
-		row := []string{line(a.Agent, 40), unknown, unknown, fmt.Sprintf("%d/%d", a.Rate.Graded, a.Rate.Planned)}
+		row := []string{name(a.Agent, 40), unknown, unknown, fmt.Sprintf("%d/%d", a.Rate.Graded, a.Rate.Planned)}
 		if a.Rate.Known {
 			row[1], row[2] = Percent(a.Rate.Value), interval(a.Rate.Interval)
 		}
@@ -124,11 +124,11 @@ func matrixTable(b *bufio.Writer, s Summary) {
 	var g grid
 	top := []string{"task"}
 	for _, a := range s.Agents {
-		top = append(top, line(a.Agent, 30))
+		top = append(top, name(a.Agent, 30))
 	}
 	g.add(top...)
 	for _, t := range s.Tasks {
-		row := []string{line(t.Task, 48)}
+		row := []string{name(t.Task, 48)}
 		for _, c := range t.Cells {
 			row = append(row, cellWord(c))
 		}

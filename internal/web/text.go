@@ -162,21 +162,34 @@ func (b *budget) take(s string, limit int) Text {
 	return t
 }
 
-// line is a short text on one line, as names and details are shown, of at most
-// limit bytes.
-func line(s string, limit int) string {
-	// Cleaning comes before cutting: half an escape sequence is text. What may
-	// be dropped is bounded, so that a huge name costs little.
-	if most := 4*limit + maxEscape; len(s) > most {
-		s = s[:most]
+// line is a short text on one line, as details are shown, of at most limit
+// bytes.
+func line(s string, limit int) string { return shorten(s, limit, 1) }
+
+// name is like line for the names of agents, tasks and trials, which differ at
+// their ends: what is too long loses its middle.
+func name(s string, limit int) string { return shorten(s, limit, 0.35) }
+
+// shorten keeps the given share of limit from the start of s and the rest from
+// its end.
+func shorten(s string, limit int, head float64) string {
+	// Cleaning comes before cutting: half an escape sequence is text. What is
+	// cleaned is bounded, so that a huge text costs little.
+	if most := 4*limit + maxEscape; len(s) > 2*most {
+		s = s[:most] + s[len(s)-most:]
 	}
 	s = strings.Join(strings.Fields(Clean(s)), " ")
 	if len(s) <= limit {
 		return s
 	}
-	cut := max(limit-len("…"), 0)
+	room := max(limit-len("…"), 0)
+	cut := int(float64(room) * head)
+	end := len(s) - (room - cut)
 	for cut > 0 && !utf8.RuneStart(s[cut]) {
 		cut--
 	}
-	return s[:cut] + "…"
+	for end < len(s) && !utf8.RuneStart(s[end]) {
+		end++
+	}
+	return s[:cut] + "…" + s[end:]
 }

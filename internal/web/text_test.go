@@ -83,6 +83,17 @@ func TestLine(t *testing.T) {
 	}
 }
 
+func TestNamesKeepTheirEnds(t *testing.T) {
+	a, b := name("script:/home/someone/agents/first.sh", 24), name("script:/home/someone/agents/second.sh", 24)
+	if a != "script:…gents/first.sh" || a == b || len(b) > 24 {
+		t.Errorf("%q, %q", a, b)
+	}
+	huge := name("\x1b[31m"+strings.Repeat("é", 1<<20)+"end", 40)
+	if len(huge) > 40 || !utf8.ValidString(huge) || !strings.HasSuffix(huge, "end") {
+		t.Errorf("%q", huge)
+	}
+}
+
 func TestUnits(t *testing.T) {
 	for _, c := range []struct{ got, want string }{
 		{Bytes(0), "0 B"}, {Bytes(1023), "1023 B"}, {Bytes(1536), "1.5 KiB"}, {Bytes(50 << 20), "50 MiB"}, {Bytes(3 << 40), "3072 GiB"},

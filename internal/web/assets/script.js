@@ -14,7 +14,8 @@
   function filterHere() {
     const rows = document.querySelectorAll("#list tbody tr");
     const words = field("q").toLowerCase().split(/\s+/).filter(Boolean);
-    const wanted = Object.entries(columns).map(([k, i]) => [field(k), i]).filter(([v]) => v);
+    const wanted = Object.entries(columns).filter(([k]) => field(k))
+      .map(([k, i]) => [form.elements.namedItem(k).selectedOptions[0].text, i]); // a cell shows what its option shows
     let shown = 0;
     for (const row of rows) {
       const text = words.length ? row.textContent.toLowerCase() : "";
