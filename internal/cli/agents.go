@@ -48,27 +48,29 @@ func newCommand(line string) (agent.Agent, error) {
 	return command.New(line), nil
 }
 
-// parseAgent makes the agent that spec names. The arm's identity is the spec
-// with a file's path made absolute, so that a resumed job finds it again.
+// parseAgent makes the agent that spec names. A file's arm is called by the
+// file's name and found again, by a resumed job, by its absolute path.
 func parseAgent(spec string) (job.Arm, error) {
 	name, arg, _ := strings.Cut(spec, ":")
 	for _, k := range agents() {
 		if k.name != name {
 			continue
 		}
+		arm := job.Arm{Spec: spec}
 		if name == "script" && arg != "" {
 			abs, err := filepath.Abs(arg)
 			if err != nil {
 				return job.Arm{}, err
 			}
 			arg = abs
-			spec = name + ":" + abs
+			arm.Spec, arm.From = name+":"+filepath.Base(abs), name+":"+abs
 		}
 		a, err := k.make(arg)
 		if err != nil {
 			return job.Arm{}, fmt.Errorf("agent %q: %w", spec, err)
 		}
-		return job.Arm{Spec: spec, Agent: a}, nil
+		arm.Agent = a
+		return arm, nil
 	}
 	var forms []string
 	for _, k := range agents() {

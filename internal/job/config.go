@@ -55,8 +55,12 @@ func (r *run) config() store.JobConfig {
 // armConfig keeps the arm's whole spec beside the name that Harbor shows.
 func armConfig(arm Arm) store.AgentConfig {
 	a := store.AgentConfig{Name: arm.Agent.Info().Name}
-	if arm.Spec != a.Name {
-		a.Kwargs = map[string]any{"spec": arm.Spec}
+	from := arm.From
+	if from == "" {
+		from = arm.Spec
+	}
+	if from != a.Name {
+		a.Kwargs = map[string]any{"spec": from}
 	}
 	if m := arm.Agent.Info().Model; m != nil {
 		a.ModelName = m.Name

@@ -21,7 +21,8 @@ import (
 
 // Arm is one column of the grid: an agent as the user named it.
 type Arm struct {
-	Spec  string // "oracle", "script:solve.sh"; the arm's identity in the job
+	Spec  string // "oracle", "script:solve.sh"; the arm's identity and name in the job
+	From  string // what names it in full, for Load: "script:/home/me/solve.sh"; empty: Spec
 	Agent agent.Agent
 }
 

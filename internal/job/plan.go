@@ -57,7 +57,7 @@ func expand(cfg Config, digests map[string]string) ([]*planned, error) {
 	}
 	for i, arm := range cfg.Arms {
 		if slices.ContainsFunc(cfg.Arms[:i], func(o Arm) bool { return o.Spec == arm.Spec }) {
-			return nil, fmt.Errorf("agent %q is named twice; for more attempts use -k", arm.Spec)
+			return nil, fmt.Errorf("two agents are called %q: results could not be told apart (for more attempts use -k)", arm.Spec)
 		}
 	}
 	var all []*planned
