@@ -201,6 +201,9 @@ func (w *inputWalk) visit(rel, real string, above []string) error {
 	if err != nil {
 		return w.bad(rel, "cannot be read: "+reason(err).Error(), "make it readable")
 	}
+	if w.f != nil && !slices.ContainsFunc(names, func(e fs.DirEntry) bool { return e.Name() == ignoreName }) {
+		w.f.specs[rel] = &ignoreSpec{} // spares the search for it
+	}
 	above = append(above[:len(above):len(above)], real)
 	for _, n := range names {
 		child := filepath.Join(real, n.Name())
