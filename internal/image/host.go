@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -69,24 +68,27 @@ func (s *Store) Host(ctx context.Context, o HostOptions) (Image, error) {
 type hostReader struct {
 	o     HostOptions
 	root  *os.Root
-	w     *LayerWriter
+	files []hostEntry // of the layer; some tens, with contents
 	binds []Bind
 	paths []string // bin directories of toolchains
 }
 
+type hostEntry struct {
+	Entry
+	content []byte
+}
+
+func (h *hostReader) add(e Entry, content []byte) {
+	h.files = append(h.files, hostEntry{e, content})
+}
+
 func (h *hostReader) image(ctx context.Context, s *Store) (Image, error) {
-	w, err := s.NewLayer(ctx)
-	if err != nil {
-		return Image{}, err
-	}
-	defer w.Abort()
-	h.w = w
 	for _, step := range []func() error{h.usr, h.toolchains, h.generated, h.copied, h.alternatives} {
 		if err := step(); err != nil {
 			return Image{}, err
 		}
 	}
-	id, err := w.Commit()
+	id, err := h.layer(ctx, s)
 	if err != nil {
 		return Image{}, err
 	}
@@ -97,9 +99,38 @@ func (h *hostReader) image(ctx context.Context, s *Store) (Image, error) {
 	}), nil
 }
 
-func (h *hostReader) bind(p string) error {
+// layer writes what was collected, unless the last time gave the same.
+func (h *hostReader) layer(ctx context.Context, s *Store) (LayerID, error) {
+	sum := sha256.New()
+	for _, f := range h.files {
+		sum.Write(f.append(nil))
+		fmt.Fprintf(sum, "%d\n", len(f.content))
+		sum.Write(f.content)
+	}
+	key := "host layer 1 " + hex.EncodeToString(sum.Sum(nil))
+	if id, ok := s.Cached(key); ok && id != "" {
+		return id, nil
+	}
+	w, err := s.NewLayer(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer w.Abort()
+	for _, f := range h.files {
+		if err := w.Add(f.Entry, bytes.NewReader(f.content)); err != nil {
+			return "", err
+		}
+	}
+	id, err := w.Commit()
+	if err != nil {
+		return "", err
+	}
+	return id, s.Cache(key, id)
+}
+
+func (h *hostReader) bind(p string) {
 	h.binds = append(h.binds, Bind{Source: HostPath(filepath.Join(string(h.o.Root), p)), Target: Path("/" + p)})
-	return h.w.Add(Entry{Path: p, Type: TypeDir, Mode: 0o755}, nil)
+	h.add(Entry{Path: p, Type: TypeDir, Mode: 0o755}, nil)
 }
 
 func (h *hostReader) usr() error {
@@ -110,9 +141,7 @@ func (h *hostReader) usr() error {
 	if !fi.IsDir() {
 		return errors.New("/usr is not a directory")
 	}
-	if err := h.bind("usr"); err != nil {
-		return err
-	}
+	h.bind("usr")
 	for _, d := range []string{"bin", "sbin", "lib", "lib32", "lib64", "libx32"} {
 		fi, err := h.root.Lstat(d)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -122,14 +151,11 @@ func (h *hostReader) usr() error {
 			return err
 		}
 		if fi.IsDir() {
-			err = h.bind(d)
-		} else if to, e := h.root.Readlink(d); e == nil && under(clean(to), "usr") {
-			err = h.w.Add(Entry{Path: d, Type: TypeSymlink, Link: to}, nil)
+			h.bind(d)
+		} else if to, err := h.root.Readlink(d); err == nil && under(clean(to), "usr") {
+			h.add(Entry{Path: d, Type: TypeSymlink, Link: to}, nil)
 		} else {
-			err = fmt.Errorf("/%s is neither a directory nor a link into /usr", d)
-		}
-		if err != nil {
-			return err
+			return fmt.Errorf("/%s is neither a directory nor a link into /usr", d)
 		}
 	}
 	return nil
@@ -179,9 +205,7 @@ func (h *hostReader) toolchains() error {
 			continue // there already
 		}
 		h.binds = append(h.binds, Bind{Source: HostPath(real), Target: Path("/" + p)})
-		if err := h.w.Add(Entry{Path: p, Type: TypeDir, Mode: 0o755}, nil); err != nil {
-			return err
-		}
+		h.add(Entry{Path: p, Type: TypeDir, Mode: 0o755}, nil)
 	}
 	return nil
 }
@@ -201,157 +225,6 @@ func (h *hostReader) homes() []string {
 		}
 	}
 	return all
-}
-
-// generated writes what every root file system has, with nothing of this
-// machine in it.
-func (h *hostReader) generated() error {
-	shell := "/bin/sh"
-	if fi, err := h.root.Stat("usr/bin/bash"); err == nil && fi.Mode().IsRegular() {
-		shell = "/bin/bash"
-	}
-	for p, mode := range map[string]uint32{
-		"root": 0o700, "home": 0o755, "tmp": 0o1777, "run": 0o755, "proc": 0o555, "sys": 0o555, "dev": 0o755,
-		"opt": 0o755, "mnt": 0o755, "srv": 0o755, "etc": 0o755, "etc/alternatives": 0o755,
-		"var": 0o755, "var/tmp": 0o1777, "var/lib": 0o755, "var/log": 0o755, "var/cache": 0o755,
-	} {
-		if err := h.w.Add(Entry{Path: p, Type: TypeDir, Mode: mode}, nil); err != nil {
-			return err
-		}
-	}
-	for p, text := range map[string]string{
-		"etc/passwd": "root:x:0:0:root:/root:" + shell + "\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
-		"etc/group":  "root:x:0:\ntty:x:5:\nusers:x:100:\nnogroup:x:65534:\n",
-		"etc/hosts":  "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n127.0.1.1 assay\n",
-		"etc/nsswitch.conf": "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\n" +
-			"networks: files\nprotocols: files\nservices: files\n",
-		"etc/hostname":    "assay\n",
-		"etc/resolv.conf": "",
-		"etc/shells":      "/bin/sh\n/bin/bash\n",
-		"etc/timezone":    "Etc/UTC\n",
-	} {
-		if err := h.w.Add(Entry{Path: p, Type: TypeFile, Mode: 0o644}, strings.NewReader(text)); err != nil {
-			return err
-		}
-	}
-	for p, to := range map[string]string{"var/run": "/run", "etc/mtab": "/proc/mounts", "etc/localtime": "/usr/share/zoneinfo/Etc/UTC"} {
-		if err := h.w.Add(Entry{Path: p, Type: TypeSymlink, Link: to}, nil); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// etcAllowed are the files and directories of /etc that tools below /usr look
-// for and that hold no secrets where they are readable for everyone.
-// Configuration that is known to hold tokens (npmrc, pip.conf, gitconfig,
-// maven, environment, apt) is not among them.
-func etcAllowed() []string {
-	return []string{
-		"os-release", "debian_version", "ld.so.cache", "ld.so.conf", "ld.so.conf.d",
-		"mime.types", "protocols", "services", "ssl/openssl.cnf", "ssl/certs/ca-certificates.crt",
-		"pki/tls/openssl.cnf", "pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
-		"crypto-policies/back-ends/opensslcnf.config",
-		"java-*-openjdk", "java/java-*-openjdk", "python3", "python3.*", "perl", "fonts", "terminfo",
-	}
-}
-
-const (
-	maxEtcFile  = 2 << 20
-	maxEtcFiles = 2000
-)
-
-func (h *hostReader) copied() error {
-	left := maxEtcFiles
-	for _, pattern := range etcAllowed() {
-		found, err := fs.Glob(h.root.FS(), "etc/"+pattern)
-		if err != nil {
-			return err
-		}
-		for _, p := range found {
-			if err := h.copyEtc(p, &left); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// copyEtc copies what everybody can read: files, directories, and links that
-// lead into /usr or stay where they are. Anything else is left out.
-func (h *hostReader) copyEtc(p string, left *int) error {
-	fi, err := h.root.Lstat(p)
-	if err != nil || *left == 0 {
-		return nil // gone, or not ours to see
-	}
-	*left--
-	switch {
-	case fi.Mode().Type() == fs.ModeSymlink:
-		return h.copyLink(p)
-	case fi.IsDir() && fi.Mode().Perm()&0o005 == 0o005:
-		names, err := fs.ReadDir(h.root.FS(), p)
-		if err != nil {
-			return nil
-		}
-		if err := h.w.Add(Entry{Path: p, Type: TypeDir, Mode: 0o755}, nil); err != nil {
-			return err
-		}
-		for _, n := range names {
-			if err := h.copyEtc(p+"/"+n.Name(), left); err != nil {
-				return err
-			}
-		}
-	case fi.Mode().IsRegular() && fi.Mode().Perm()&0o004 != 0 && fi.Size() <= maxEtcFile:
-		f, err := openRegular(h.root, p, fi)
-		if err != nil {
-			return nil
-		}
-		defer f.Close()
-		b, err := io.ReadAll(io.LimitReader(f, maxEtcFile))
-		if err != nil || bytes.Contains(b, []byte("PRIVATE KEY")) {
-			return nil
-		}
-		return h.w.Add(Entry{Path: p, Type: TypeFile, Mode: modeOf(fi.Mode()) & 0o755}, bytes.NewReader(b))
-	}
-	return nil
-}
-
-// copyLink keeps a link whose target is in the image anyway. One to elsewhere
-// in /etc is kept too: what it leads to is there only if it is allowed itself.
-func (h *hostReader) copyLink(p string) error {
-	to, err := h.root.Readlink(p)
-	if err != nil {
-		return nil
-	}
-	at := clean(to)
-	if !path.IsAbs(to) {
-		at = clean(path.Join(path.Dir(p), to))
-	}
-	known := under(at, "usr") || under(at, "etc")
-	for _, b := range h.binds {
-		known = known || under(at, clean(string(b.Target)))
-	}
-	if !known {
-		return nil
-	}
-	return h.w.Add(Entry{Path: p, Type: TypeSymlink, Link: to}, nil)
-}
-
-func (h *hostReader) alternatives() error {
-	names, err := fs.ReadDir(h.root.FS(), "etc/alternatives")
-	if err != nil {
-		return nil // no such mechanism here
-	}
-	for _, n := range names {
-		// Manual pages are most of them, and nobody's tool.
-		if n.Type() != fs.ModeSymlink || strings.HasSuffix(n.Name(), ".gz") {
-			continue
-		}
-		if err := h.copyLink("etc/alternatives/" + n.Name()); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // hostTools are the programs whose change makes another image.

@@ -19,6 +19,7 @@ import (
 	"assay/internal/image"
 	"assay/internal/image/dockerfile"
 	"assay/internal/sandbox"
+	"assay/internal/sandbox/ns"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
@@ -34,6 +35,9 @@ func updating() *bool {
 }
 
 func TestMain(m *testing.M) {
+	if code, ok := ns.Main(os.Args); ok {
+		os.Exit(code)
+	}
 	flag.Bool("update", false, "write the goldens anew")
 	flag.Parse()
 	os.Exit(m.Run())
