@@ -166,7 +166,7 @@ func TestBoundariesAreNamed(t *testing.T) {
 func TestCrashAtEveryBoundary(t *testing.T) {
 	again := []string{"event.write.half:1", "attempt.moved:1", "result.renamed:1", "finished.appended:1", "event.write.before:2"}
 	for i, b := range Boundaries() {
-		for _, nth := range []int{1, 3} {
+		for _, nth := range []int{1, 2, 3} {
 			t.Run(fmt.Sprintf("%s:%d", b, nth), func(t *testing.T) {
 				t.Parallel()
 				dir := filepath.Join(t.TempDir(), "job")

@@ -57,6 +57,8 @@ type Job struct {
 	lock *os.File
 	tell func(trial.Event)
 
+	closing sync.Once
+
 	mu  sync.Mutex // guards led
 	led *ledger
 }
@@ -170,8 +172,11 @@ func lockJob(dir string, o Options) (*Job, error) {
 	}, nil
 }
 
-// Close releases the lock. Further writes fail.
-func (j *Job) Close() error { return errors.Join(j.log.close(), j.lock.Close()) }
+// Close releases the lock. Further writes fail; closing again does nothing.
+func (j *Job) Close() (err error) {
+	j.closing.Do(func() { err = errors.Join(j.log.close(), freeLock(j.lock)) })
+	return err
+}
 
 // Dir is the job's directory.
 func (j *Job) Dir() string { return j.dir }

@@ -186,7 +186,7 @@ func Remove(dir string) error {
 	if err != nil {
 		return fmt.Errorf("remove job: %w", err)
 	}
-	defer lock.Close()
+	defer freeLock(lock)
 	dir = filepath.Clean(dir)
 	// Renamed first, so that a removal cut off leaves no half of a job behind
 	// under the job's name.

@@ -190,6 +190,8 @@ func (j *Job) recoverGone(t TrialState, rec *Recovery) error {
 	kept := filepath.Join(AttemptsDir, attemptName(t.Name, t.Attempt))
 	if info, err := os.Lstat(filepath.Join(j.dir, kept)); err != nil || !info.IsDir() {
 		kept = ""
+	} else {
+		rec.Temporary += j.removeTemporary(filepath.Join(j.dir, kept))
 	}
 	if t.Finished != nil && kept != "" {
 		return j.Announce(trial.TrialRetried, t.Name, t.Attempt, trial.Replaced{Kept: kept, Cause: t.Finished.Cause, Why: "rerun"})

@@ -49,6 +49,12 @@ func takeLock(dir string) (*os.File, error) {
 	return f, nil
 }
 
+// freeLock releases the lock at once. Closing alone would not: a child that
+// this process forks holds a copy of the file until it executes its program.
+func freeLock(f *os.File) error {
+	return errors.Join(flock(f, syscall.LOCK_UN), f.Close())
+}
+
 func flock(f *os.File, how int) error {
 	for {
 		if err := syscall.Flock(int(f.Fd()), how); err != syscall.EINTR {
