@@ -43,6 +43,7 @@ type Store struct {
 	root  HostPath
 	opt   Options
 	cache manifestCache
+	views viewCache
 }
 
 // Options shape a store. The zero value fits an ordinary user.

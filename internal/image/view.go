@@ -10,15 +10,19 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // View is what a stack of layers looks like when they lie upon each other,
 // read-only and without a mount. It is made from manifests alone, so devices
 // and owners are there too. It never follows a link unless asked to Resolve
 // one, and then never out of the view's root.
+//
+// A view never changes, so that many goroutines may share one.
 type View struct {
-	s    *Store
-	root *vnode
+	s     *Store
+	root  *vnode
+	nodes int // that were laid, for the cache
 }
 
 type vnode struct {
@@ -29,6 +33,9 @@ type vnode struct {
 
 // View merges layers, bottom first. The empty stack is an empty directory.
 func (s *Store) View(stack []LayerID) (*View, error) {
+	if v := s.views.get(stack); v != nil {
+		return v, nil
+	}
 	v := &View{s: s, root: &vnode{Entry: Entry{Path: ".", Type: TypeDir, Mode: 0o755}}}
 	for _, id := range stack {
 		m, err := s.Manifest(id)
@@ -39,8 +46,50 @@ func (s *Store) View(stack []LayerID) (*View, error) {
 		for _, e := range m.Entries {
 			v.lay(e, id)
 		}
+		v.nodes += len(m.Entries)
 	}
+	s.views.put(stack, v)
 	return v, nil
+}
+
+// viewCache keeps the last views: every layer that is committed asks for the
+// one of its stack.
+type viewCache struct {
+	mu   sync.Mutex
+	last []cachedView // oldest first
+}
+
+type cachedView struct {
+	stack []LayerID
+	v     *View
+}
+
+const cachedNodes = 200_000 // of all cached views; about 60 MB
+
+func (c *viewCache) get(stack []LayerID) *View {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, e := range c.last {
+		if slices.Equal(e.stack, stack) {
+			c.last = append(slices.Delete(c.last, i, i+1), e)
+			return e.v
+		}
+	}
+	return nil
+}
+
+func (c *viewCache) put(stack []LayerID, v *View) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last = append(c.last, cachedView{slices.Clone(stack), v})
+	n := 0
+	for _, e := range c.last {
+		n += e.v.nodes
+	}
+	for len(c.last) > 1 && n > cachedNodes || len(c.last) > 64 {
+		n -= c.last[0].v.nodes
+		c.last = slices.Delete(c.last, 0, 1)
+	}
 }
 
 // hide takes away what a layer's whiteouts and opaque directories cover.

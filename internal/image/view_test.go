@@ -94,6 +94,32 @@ up symlink 0000 0:0 -> ../../../etc/b
 	}
 }
 
+// A view that is asked for twice is one view, and does not outlive a change of
+// the stack.
+func TestViewsAreShared(t *testing.T) {
+	s := open(t)
+	ids := stack(t, s)
+	one, err := s.View(ids)
+	if err != nil {
+		t.Fatal(err)
+	}
+	two, err := s.View(slices.Clone(ids))
+	if err != nil || one != two {
+		t.Errorf("two views of one stack: %v", err)
+	}
+	if less, err := s.View(ids[:2]); err != nil || less == one {
+		t.Errorf("another stack has the same view: %v", err)
+	}
+	for i := range 200 {
+		id := tree{file(fmt.Sprint(i), 0o644, "")}.commit(t, s)
+		if v, err := s.View([]image.LayerID{id}); err != nil {
+			t.Fatal(err)
+		} else if _, err := v.Lstat(fmt.Sprint(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestResolve(t *testing.T) {
 	s := open(t)
 	v, err := s.View(stack(t, s))
