@@ -55,7 +55,7 @@ func (a *attempt) grade(ctx context.Context, step string, key task.Key, f frozen
 	req := grade.Request{
 		Key: key, Backend: a.r.deps.Backend, Store: a.r.deps.Images, Image: a.image,
 		End:     grade.EndState{Snapshot: f.snapshot, Layer: f.layer},
-		Workdir: a.workdir(), Env: append(append([]string{}, a.env...), env...),
+		Inputs: a.p.task.Inputs, Workdir: a.workdir(), Env: append(append([]string{}, a.env...), env...),
 		Mode: a.verifierMode(key), Limits: a.limits(), UID: a.r.uid,
 		Out:       image.HostPath(a.stepDir(step, "verifier")),
 		Artifacts: image.HostPath(a.stepDir(step, "artifacts")),
@@ -86,10 +86,7 @@ func (a *attempt) grade(ctx context.Context, step string, key task.Key, f frozen
 
 // verifierImage is the separate verifier's own image; nil means the task's.
 func (a *attempt) verifierImage(ctx context.Context, key task.Key) (*image.Image, error) {
-	env := environment{dir: key.ImageDir, fallback: a.p.task.Config.Metadata.Assay.FallbackImage}
-	if key.Environment != nil {
-		env.name = key.Environment.DockerImage
-	}
+	env := environment{dir: key.ImageDir, name: key.Image, fallback: a.p.task.Config.Metadata.Assay.FallbackImage}
 	if env.dir == "" && env.name == "" {
 		return nil, nil
 	}

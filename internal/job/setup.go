@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"assay/internal/agent"
@@ -138,7 +140,7 @@ func (a *attempt) setUpStep(ctx context.Context, i int, key task.Key) error {
 		}
 	}
 	if t.MultiStep() {
-		if err := a.stepWorkdir(ctx, key); err != nil {
+		if err := a.stepWorkdir(ctx, i); err != nil {
 			return err
 		}
 		if err := a.healthy(ctx, t.Config.Steps[i].Healthcheck); err != nil {
@@ -148,7 +150,7 @@ func (a *attempt) setUpStep(ctx context.Context, i int, key task.Key) error {
 	if !a.needs.Solution {
 		return nil
 	}
-	if key.Solution == "" {
+	if key.Solution == "" && len(key.SolutionFiles) == 0 {
 		return &endError{trial.CauseUnsupported, fmt.Errorf("task %s has no solution for agent %s to run", t.Name, a.p.arm.Spec)}
 	}
 	return a.putSolution(ctx, key)
@@ -157,7 +159,7 @@ func (a *attempt) setUpStep(ctx context.Context, i int, key task.Key) error {
 // putSolution is the job's part of the oracle: the agent itself never holds
 // the key.
 func (a *attempt) putSolution(ctx context.Context, key task.Key) error {
-	if err := a.putDir(ctx, key.Solution, "/solution"); err != nil {
+	if err := a.putSolutionFiles(ctx, key); err != nil {
 		return &endError{trial.CauseTaskMalformed, err}
 	}
 	r, err := sandbox.Exec(ctx, a.sb, sandbox.Command{Args: []string{"chmod", "+x", "/solution/solve.sh"}, Dir: "/"}, sandbox.ExecOptions{Timeout: time.Minute})
@@ -170,10 +172,36 @@ func (a *attempt) putSolution(ctx context.Context, key task.Key) error {
 	return nil
 }
 
+// putSolutionFiles copies the solution's directory, without what its
+// .harborignore leaves out, and the scripts of formats that keep them elsewhere.
+func (a *attempt) putSolutionFiles(ctx context.Context, key task.Key) error {
+	if key.Solution != "" {
+		names, err := a.p.task.Inputs(key.Solution)
+		if err != nil {
+			return err
+		}
+		caps := sandbox.TreeCaps{Skip: func(rel string, _ bool) bool { return !slices.Contains(names, rel) }}
+		if err := sandbox.PutDir(ctx, a.sb, "/solution", key.Solution, caps); err != nil {
+			return err
+		}
+	}
+	var buf bytes.Buffer
+	w := tar.NewWriter(&buf)
+	for _, name := range slices.Sorted(maps.Keys(key.SolutionFiles)) {
+		if err := tarFile(w, agent.File{Path: image.Path(name), Mode: 0o755, Data: key.SolutionFiles[name]}); err != nil {
+			return err
+		}
+	}
+	if err := w.Close(); err != nil {
+		return err
+	}
+	return a.sb.Put(ctx, "/solution", &buf)
+}
+
 // stepWorkdir puts steps/<name>/workdir/ into the workdir and runs its setup.sh.
-func (a *attempt) stepWorkdir(ctx context.Context, key task.Key) error {
-	dir := filepath.Join(a.p.task.Dir, "steps", key.Step, "workdir")
-	if !exists(dir) {
+func (a *attempt) stepWorkdir(ctx context.Context, i int) error {
+	dir, name := a.p.task.StepWorkdir(i), a.p.task.Steps[i].Name
+	if dir == "" {
 		return nil
 	}
 	if err := a.putDir(ctx, dir, a.workdir()); err != nil {
@@ -184,13 +212,13 @@ func (a *attempt) stepWorkdir(ctx context.Context, key task.Key) error {
 	}
 	r, err := sandbox.Exec(ctx, a.sb, sandbox.Command{
 		Args: []string{"bash", "setup.sh"}, Dir: a.workdir(), Env: a.env,
-		User: a.p.task.Brief(0).User,
+		User: a.p.task.Brief(i).User,
 	}, sandbox.ExecOptions{Timeout: 10 * time.Minute})
 	if err != nil {
-		return &endError{trial.CauseTaskUnhealthy, fmt.Errorf("step %s: setup.sh: %w", key.Step, err)}
+		return &endError{trial.CauseTaskUnhealthy, fmt.Errorf("step %s: setup.sh: %w", name, err)}
 	}
 	if r.Exit.Code != 0 || r.TimedOut {
-		return &endError{trial.CauseTaskUnhealthy, fmt.Errorf("step %s: setup.sh ended with status %d: %s", key.Step, r.Exit.Code, tail(r.Stderr, 500))}
+		return &endError{trial.CauseTaskUnhealthy, fmt.Errorf("step %s: setup.sh ended with status %d: %s", name, r.Exit.Code, tail(r.Stderr, 500))}
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"assay/internal/store"
 	"assay/trial"
@@ -28,6 +29,7 @@ func FromView(v *store.View) *Job {
 		j.Seq = v.Events[n-1].Seq
 	}
 	at := map[string]*Trial{}
+	begun := map[string]time.Time{}
 	reps := map[[2]string]int{}
 	for _, st := range v.Trials {
 		t := fromTrial(st)
@@ -45,6 +47,12 @@ func FromView(v *store.View) *Job {
 	for _, e := range v.Events {
 		if t := at[e.Trial]; t != nil {
 			t.event(e)
+			switch e.Kind {
+			case trial.TrialStarted:
+				begun[t.Name] = e.Time
+			case trial.TrialFinished:
+				t.committed(e.Time.Sub(begun[t.Name]))
+			}
 		} else if e.Kind == trial.Noted {
 			j.Notes = append(j.Notes, Note{Text: noteText(e)})
 		}
@@ -110,6 +118,29 @@ func fromTrial(st *store.Trial) *Trial {
 		t.Steps = append(t.Steps, row)
 	}
 	return t
+}
+
+// committed counts what came after the result's own account: writing it. The
+// events stand before and after that, so the longer account is the whole one.
+func (t *Trial) committed(span time.Duration) {
+	if !t.Timed {
+		return
+	}
+	ms := float64(span.Microseconds()) / 1000
+	if own := ms - t.theirs(); own > t.Overhead && own < t.Overhead+float64(time.Minute.Milliseconds()) {
+		t.Phases = append(slices.Clone(t.Phases), trial.PhaseTime{Phase: trial.PhaseRecord, Millis: own - t.Overhead})
+		t.Overhead = own
+	}
+}
+
+// theirs is the time of the agent and the tests, in ms.
+func (t *Trial) theirs() (ms float64) {
+	for _, p := range t.Phases {
+		if !own(p.Phase) {
+			ms += p.Millis
+		}
+	}
+	return ms
 }
 
 func rewards(m map[string]json.Number) []Reward {
