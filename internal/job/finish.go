@@ -54,7 +54,7 @@ func (a *attempt) grade(ctx context.Context, step string, key task.Key, f frozen
 	}
 	req := grade.Request{
 		Key: key, Backend: a.r.deps.Backend, Store: a.r.deps.Images, Image: a.image,
-		End:     grade.EndState{Snapshot: f.snapshot, Layer: f.layer},
+		End:    grade.EndState{Snapshot: f.snapshot, Layer: f.layer},
 		Inputs: a.p.task.Inputs, Workdir: a.workdir(), Env: append(append([]string{}, a.env...), env...),
 		Mode: a.verifierMode(key), Limits: a.limits(), UID: a.r.uid,
 		Out:       image.HostPath(a.stepDir(step, "verifier")),

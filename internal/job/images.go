@@ -46,6 +46,9 @@ type environment struct {
 	fallback string // [metadata.assay].fallback_image
 }
 
+// builds reports whether there is a Dockerfile.
+func (e environment) builds() bool { return e.dir != "" && exists(filepath.Join(e.dir, "Dockerfile")) }
+
 func (m *images) task(ctx context.Context, t *task.Task) (resolved, error) {
 	return m.get(ctx, environment{
 		dir:      t.ImageDir(),
@@ -79,8 +82,6 @@ func (m *images) get(ctx context.Context, env environment) (resolved, error) {
 }
 
 func (m *images) resolve(ctx context.Context, env environment) (image.Image, trial.ImageUsed, string, error) {
-	dockerfile := filepath.Join(env.dir, "Dockerfile")
-	_, noFile := os.Lstat(dockerfile)
 	base := m.override
 	if base == "" && env.name != "" {
 		// docker_image wins over a Dockerfile, as in Harbor
@@ -90,7 +91,7 @@ func (m *images) resolve(ctx context.Context, env environment) (image.Image, tri
 		}
 		return m.fallBack(ctx, env, err)
 	}
-	if base == "" && noFile != nil {
+	if base == "" && !env.builds() {
 		return image.Image{}, trial.ImageUsed{}, "", &endError{trial.CauseTaskMalformed,
 			fmt.Errorf("%s: neither Dockerfile nor docker_image (compose files need the docker backend)", env.dir)}
 	}
@@ -123,8 +124,7 @@ func (m *images) on(ctx context.Context, env environment, name string) (image.Im
 	if err != nil {
 		return image.Image{}, err
 	}
-	dockerfile := filepath.Join(env.dir, "Dockerfile")
-	if _, err := os.Lstat(dockerfile); err != nil || env.name != "" {
+	if !env.builds() || env.name != "" {
 		return base, nil
 	}
 	return m.deps.Build(ctx, BuildRequest{Dir: env.dir, Base: base})
