@@ -72,7 +72,8 @@ func TestMatchRunsOnlyWhatIsMissing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run, fresh, err := match(large, have, namer())
+	later := namer()
+	run, fresh, err := match(large, have, func(t string) string { return "new-" + later(t) })
 	if err != nil {
 		t.Fatal(err)
 	}
