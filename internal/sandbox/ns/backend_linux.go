@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"assay/internal/doctor"
 	"assay/internal/image"
 	"assay/internal/sandbox"
 	"assay/internal/sandbox/ns/pid1"
@@ -25,7 +26,9 @@ import (
 // Backend implements sandbox.Backend.
 type Backend struct {
 	conf  Config
-	root  bool // this process is root and opens for the keeper
+	root  bool             // this process is root and sandboxes are not
+	opens bool             // it opens for the keeper what only root can
+	notes []doctor.Finding // what the machine lacks without being refused
 	sock  packets
 	cmd   *exec.Cmd
 	noise *tail // what the keeper and its inits complain about
@@ -46,18 +49,26 @@ func Open(ctx context.Context, c Config) (*Backend, error) {
 		return nil, errors.New("open sandbox backend: no layer store")
 	}
 	c = c.orDefaults()
-	b := &Backend{conf: c, root: os.Geteuid() == 0, noise: &tail{}, done: make(chan struct{}),
+	b := &Backend{conf: c, root: realRoot(), noise: &tail{}, done: make(chan struct{}),
 		boxes: map[string]*Sandbox{}, bases: map[sandbox.Snapshot][]image.LayerID{}, opened: map[image.HostPath]bool{}}
+	b.opens = b.root && hasSysAdmin()
 	b.calls.pending = map[uint32]chan answer{}
 	if err := b.startKeeper(); err != nil {
-		return nil, err
+		return nil, c.explain(err)
 	}
 	b.after.Go(b.read)
 	if err := b.configure(ctx); err != nil {
-		err = errors.Join(err, b.Close())
-		return nil, err
+		_ = b.Close() // it has said what is wrong
+		return nil, c.explain(err)
 	}
 	return b, nil
+}
+
+// hasSysAdmin reports whether this process may copy mounts.
+func hasSysAdmin() bool {
+	h := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var d [2]unix.CapUserData
+	return unix.Capget(&h, &d[0]) == nil && d[0].Effective&(1<<unix.CAP_SYS_ADMIN) != 0
 }
 
 func (c Config) orDefaults() Config {
@@ -120,38 +131,93 @@ func (b *Backend) startKeeper() error {
 	}
 	if err := b.cmd.Start(); err != nil {
 		b.sock.Close()
-		return explainStart(err)
+		return stepError(stepUserNS, err)
 	}
 	return nil
 }
 
 func (b *Backend) configure(ctx context.Context) error {
-	q := request{Op: opConfigure, Root: b.root, Scratch: b.conf.Scratch, Warm: b.conf.Warm, Disk: b.conf.Disk}
+	q := request{Op: opConfigure, Root: b.opens, Warm: b.conf.Warm, Disk: b.conf.Disk}
 	var fds []int
 	defer func() { closeFDs(fds) }()
-	if b.conf.Scratch != "" {
-		if err := os.MkdirAll(string(b.conf.Scratch), 0o700); err != nil {
-			return err
-		}
-	}
-	if b.root && b.conf.Scratch != "" {
-		// A directory of its own, so that the user's keeps its owner.
-		dir := string(b.conf.Scratch) + "/uid" + strconv.Itoa(b.conf.RootUID)
-		if err := os.Mkdir(dir, 0o700); err != nil && !os.IsExist(err) {
-			return err
-		}
-		if err := os.Lchown(dir, b.conf.RootUID, b.conf.RootUID); err != nil {
-			return err
+	add := func(dir string) error {
+		if !b.opens {
+			return nil
 		}
 		m, err := hostTree(dir)
-		if err != nil {
-			return err
+		if err == nil {
+			fds = append(fds, m)
 		}
-		fds = append(fds, m)
+		return err
 	}
-	_, out, err := b.call(ctx, q, fds...)
+	like, remove, err := b.likeLayer()
+	if err != nil {
+		return stepError(stepStore, err)
+	}
+	defer remove()
+	if err := add(like); err != nil {
+		return stepError(stepStore, err)
+	}
+	q.Store = image.HostPath(like)
+	if b.conf.Scratch != "" {
+		dir, err := b.scratchDir()
+		if err == nil {
+			err = add(dir)
+		}
+		if err != nil {
+			return stepError(stepScratch, err)
+		}
+		q.Scratch = image.HostPath(dir)
+	}
+	r, out, err := b.call(ctx, q, fds...)
 	closeFDs(out)
-	return b.explain(err)
+	for _, n := range r.Notes {
+		nerr := n.err()
+		if n.Step == stepOverlay {
+			b.conf.Disk = true
+		}
+		var ref *doctor.Refusal
+		if errors.As(b.conf.explain(nerr), &ref) {
+			b.notes = append(b.notes, ref.Finding)
+		}
+	}
+	return err
+}
+
+// likeLayer makes a directory in the store that has what layers have.
+func (b *Backend) likeLayer() (dir string, remove func(), err error) {
+	dir, err = os.MkdirTemp(string(b.conf.Store.Root()), ".probe-")
+	if err != nil {
+		return "", nil, err
+	}
+	remove = func() { _ = os.RemoveAll(dir) }
+	in := dir + "/d"
+	if err = os.Mkdir(in, 0o755); err == nil {
+		err = unix.Setxattr(in, "user.overlay.opaque", []byte("y"), 0)
+	}
+	if err == nil {
+		err = os.Chmod(dir, 0o755)
+	}
+	if err == nil && b.root {
+		err = errors.Join(os.Chown(dir, b.conf.RootUID, b.conf.RootUID), os.Chown(in, b.conf.RootUID, b.conf.RootUID))
+	}
+	if err != nil {
+		remove()
+	}
+	return dir, remove, err
+}
+
+// scratchDir makes the directory that the keeper's root owns.
+func (b *Backend) scratchDir() (string, error) {
+	dir := string(b.conf.Scratch)
+	if err := os.MkdirAll(dir, 0o700); err != nil || !b.root {
+		return dir, err
+	}
+	dir += "/uid" + strconv.Itoa(b.conf.RootUID) // of its own, so that the user's keeps its owner
+	if err := os.Mkdir(dir, 0o700); err != nil && !os.IsExist(err) {
+		return "", err
+	}
+	return dir, os.Lchown(dir, b.conf.RootUID, b.conf.RootUID)
 }
 
 // hostTree is a detached copy of a part of the machine's tree, as root sees it.
@@ -290,7 +356,7 @@ func (b *Backend) create(ctx context.Context, spec sandbox.Spec) (*Sandbox, erro
 	r, out, err := b.call(ctx, q, fds...)
 	if err != nil {
 		closeFDs(out)
-		return nil, b.explain(err)
+		return nil, b.conf.explain(err)
 	}
 	s.pid = r.Pid
 	if err := s.begin(ctx, out); err != nil {
@@ -349,6 +415,13 @@ func (b *Backend) plan(spec sandbox.Spec) (*Sandbox, request, error) {
 	}
 	s := newSandbox(b, q.Sandbox, spec, layers)
 	q.Bytes, q.Inodes, q.Disk = s.limits.DiskBytes, s.limits.Inodes, s.disk
+	if q.Disk {
+		for _, n := range b.notes {
+			if n.Name == string(stepScratch) {
+				return nil, q, &doctor.Refusal{Finding: n}
+			}
+		}
+	}
 	if q.Disk && b.conf.Scratch == "" {
 		return nil, q, fmt.Errorf("a disk limit of %d bytes is too much for memory and there is no scratch directory: %w", q.Bytes, sandbox.ErrUnsupported)
 	}
@@ -390,7 +463,7 @@ func supported(spec sandbox.Spec) error {
 // openAll opens for the keeper what only root can, in the order of the
 // request. Descriptors are the caller's even with an error.
 func (b *Backend) openAll(q request) (fds []int, err error) {
-	if !b.root {
+	if !b.opens {
 		return nil, nil
 	}
 	for _, l := range q.Layers {

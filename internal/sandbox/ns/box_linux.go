@@ -283,7 +283,7 @@ func (k *keeper) freshRoot(b *box) ([]int, error) {
 	root, err := k.overlay(b.on.lowers(b.skel), v.upper(), v.work())
 	if err != nil {
 		k.release(v)
-		return nil, stepError("overlay", err)
+		return nil, stepError(stepOverlay, err)
 	}
 	b.vol, b.root = v, root
 	own, err := unix.FcntlInt(uintptr(root), unix.F_DUPFD_CLOEXEC, 3)

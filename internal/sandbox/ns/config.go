@@ -27,6 +27,8 @@ type Config struct {
 	TmpfsMax int64
 	// Disk puts every tree into Scratch.
 	Disk bool
+	// Root is where the kernel's settings are read for explanations; empty: /.
+	Root image.HostPath
 	// Warm is how many inits wait for a sandbox in advance. 0: 1; negative: none.
 	Warm int
 }

@@ -10,7 +10,6 @@ import (
 	"os"
 	"syscall"
 
-	"assay/internal/doctor"
 	"assay/internal/image"
 	"assay/internal/sandbox"
 	"assay/internal/sandbox/ns/pid1"
@@ -73,6 +72,7 @@ type request struct {
 
 	// configure
 	Root    bool           `json:",omitempty"` // the backend is root and opens what we cannot: a mount comes with every path
+	Store   image.HostPath `json:",omitempty"` // a directory like a layer's; fds: its mount, if Root
 	Scratch image.HostPath `json:",omitempty"` // fds: its mount, if Root
 	Warm    int            `json:",omitempty"`
 
@@ -98,11 +98,12 @@ type bind struct {
 // reply is one answer. Descriptors: for create the init's socket, the root and
 // the binds; for restack and freeze the root and the binds.
 type reply struct {
-	Err     string          `json:",omitempty"`
-	Errno   int             `json:",omitempty"`
-	Kind    string          `json:",omitempty"` // of an error: one of errKinds
-	Finding *doctor.Finding `json:",omitempty"`
-	Pid     int             `json:",omitempty"` // the init's
+	Err   string  `json:",omitempty"`
+	Errno int     `json:",omitempty"`
+	Kind  string  `json:",omitempty"` // of an error: one of errKinds
+	Step  step    `json:",omitempty"` // of an error of the set-up
+	Notes []reply `json:",omitempty"` // of configure: what is missing but not fatal
+	Pid   int     `json:",omitempty"` // the init's
 }
 
 // errKinds are the errors that keep their identity on the way.
@@ -116,6 +117,10 @@ func errKinds() map[string]error {
 // replyError packs an error.
 func replyError(err error) reply {
 	r := reply{Err: err.Error()}
+	var f *stepFailure
+	if errors.As(err, &f) {
+		r.Err = f.err.Error() // the step comes with it
+	}
 	for k, e := range errKinds() {
 		if errors.Is(err, e) {
 			r.Kind = k
@@ -125,10 +130,7 @@ func replyError(err error) reply {
 	if errors.As(err, &e) {
 		r.Errno = int(e)
 	}
-	var ref *doctor.Refusal
-	if errors.As(err, &ref) {
-		r.Finding = &ref.Finding
-	}
+	r.Step = stepOf(err)
 	return r
 }
 
@@ -146,15 +148,15 @@ func (r reply) err() error {
 	if r.Err == "" {
 		return nil
 	}
-	if r.Finding != nil {
-		return &doctor.Refusal{Finding: *r.Finding}
-	}
 	e := &remoteError{text: r.Err}
 	if k := errKinds()[r.Kind]; k != nil {
 		e.causes = append(e.causes, k)
 	}
 	if r.Errno != 0 {
 		e.causes = append(e.causes, syscall.Errno(r.Errno))
+	}
+	if r.Step != "" {
+		return &stepFailure{r.Step, e}
 	}
 	return e
 }

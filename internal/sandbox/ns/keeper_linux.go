@@ -1,6 +1,7 @@
 package ns
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -62,11 +63,12 @@ func keep() int {
 	if err != nil {
 		return 1
 	}
+	answer := reply{}
 	err = unpack(m, kindRequest, &k.conf)
 	if err == nil {
-		err = k.setUp(fds)
+		answer.Notes, err = k.setUp(fds)
 	}
-	answer := reply{}
+	pid1.CloseAll(fds)
 	if err != nil {
 		answer = replyError(err)
 	}
@@ -160,32 +162,45 @@ func (k *keeper) answer(q request, fds []int) (out []int, pid int, err error) {
 }
 
 // setUp makes the keeper's own root: a tmpfs with the machine below /host,
-// volumes below /v and what an init's first root is made of. Its steps fail
-// with the names that explain (see doctor.go).
-func (k *keeper) setUp(fds []int) error {
+// volumes below /v and what an init's first root is made of. Notes are errors
+// that leave something working.
+func (k *keeper) setUp(fds []int) (notes []reply, err error) {
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
-		return err
+		return nil, err
 	}
 	unix.Umask(0)
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return stepError("private mounts", err)
+		return nil, stepError(stepMount, err)
 	}
 	if err := pivotTo("/tmp", "host", "v", "o", "l", "layers", "skel", "scratch"); err != nil {
-		return err
+		return nil, err
 	}
-	host, err := unix.Open("/host", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return err
+	if k.host, err = unix.Open("/host", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
+		return nil, err
 	}
-	k.host = host
-	if err := k.openScratch(fds); err != nil {
-		return err
+	if k.spawner, err = newSpawner(k.conf.Warm); err != nil {
+		return nil, err
 	}
-	if err := k.tryOverlay(); err != nil {
-		return err
+	inMemory := k.tryVolume(false)
+	if err := k.tryStore(&fds); err != nil {
+		return nil, stepError(stepStore, err)
 	}
-	k.spawner, err = newSpawner(k.conf.Warm)
-	return err
+	onDisk := k.openScratch(fds)
+	if onDisk == nil && k.scratch != "" {
+		onDisk = k.tryVolume(true)
+	}
+	if onDisk != nil {
+		notes = append(notes, replyError(stepError(stepScratch, onDisk)))
+	}
+	switch {
+	case k.conf.Disk && onDisk != nil:
+		return nil, stepError(stepScratch, onDisk)
+	case inMemory != nil && (onDisk != nil || k.scratch == ""):
+		return nil, stepError(stepOverlay, inMemory)
+	case inMemory != nil: // Linux before 6.6: a tmpfs has no attributes for overlays
+		notes = append(notes, replyError(stepError(stepOverlay, inMemory)))
+	}
+	return notes, nil
 }
 
 // pivotTo makes a tmpfs with these directories the root, the old one "host".
@@ -195,7 +210,7 @@ func pivotTo(over string, dirs ...string) error {
 	}
 	root, err := newMount("tmpfs", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV, mountOption{"mode", "755"}, mountOption{"size", "64m"})
 	if err != nil {
-		return stepError("tmpfs", err)
+		return stepError(stepMount, err)
 	}
 	defer unix.Close(root)
 	for _, d := range dirs {
@@ -204,22 +219,22 @@ func pivotTo(over string, dirs ...string) error {
 		}
 	}
 	if err := attach(root, over); err != nil {
-		return stepError("tmpfs", err)
+		return stepError(stepMount, err)
 	}
 	if err := unix.Fchdir(root); err != nil {
 		return err
 	}
 	if err := unix.PivotRoot(".", "host"); err != nil {
-		return stepError("pivot_root", err)
+		return stepError(stepMount, err)
 	}
 	return unix.Chdir("/")
 }
 
-// tryOverlay mounts one with everything that sandboxes use.
-func (k *keeper) tryOverlay() error {
-	v, err := k.newVolume(1<<20, 64, k.conf.Scratch != "" && k.conf.Disk)
+// tryVolume mounts an overlay on a volume and does what sandboxes need of it.
+func (k *keeper) tryVolume(disk bool) error {
+	v, err := k.newVolume(1<<20, 64, disk)
 	if err != nil {
-		return stepError("tmpfs", err)
+		return err
 	}
 	defer k.release(v)
 	lower := v.path + "/l"
@@ -228,16 +243,46 @@ func (k *keeper) tryOverlay() error {
 	}
 	m, err := k.overlay([]string{lower}, v.upper(), v.work())
 	if err != nil {
-		return stepError("overlay", err)
+		return err
 	}
 	defer unix.Close(m)
 	if err := unix.Unlinkat(m, "dir", unix.AT_REMOVEDIR); err != nil {
-		return stepError("overlay", fmt.Errorf("whiteout: %w", err))
+		return fmt.Errorf("whiteout: %w", err)
 	}
 	if err := unix.Mkdirat(m, "dir", 0o755); err != nil {
-		return stepError("overlay", fmt.Errorf("opaque directory: %w", err))
+		return fmt.Errorf("opaque directory: %w", err)
+	}
+	var b [4]byte
+	if _, err := unix.Getxattr(v.upper()+"/dir", "user.overlay.opaque", b[:]); err != nil {
+		return fmt.Errorf("attribute user.overlay.opaque: %w", err)
 	}
 	return nil
+}
+
+// tryStore mounts an overlay upon a directory of the store, and takes its
+// descriptor.
+func (k *keeper) tryStore(fds *[]int) error {
+	if k.conf.Store == "" {
+		return nil
+	}
+	given := -1
+	if k.conf.Root {
+		if len(*fds) == 0 {
+			return errors.New("no mount came with it")
+		}
+		given = (*fds)[0]
+		*fds = (*fds)[1:]
+	}
+	p, err := k.openLayer(k.conf.Store, given)
+	if err != nil {
+		return err
+	}
+	// Without an upper directory an overlay wants two lower ones.
+	m, err := k.overlay([]string{p, "/skel"}, "", "")
+	if err == nil {
+		unix.Close(m)
+	}
+	return err
 }
 
 // tearDown leaves nothing on disk; the kernel does the rest.

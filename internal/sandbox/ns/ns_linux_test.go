@@ -7,6 +7,7 @@ import (
 	"os"
 	"testing"
 	"time"
+	"unsafe"
 
 	"assay/internal/image"
 	"assay/internal/sandbox"
@@ -16,7 +17,22 @@ func TestMain(m *testing.M) {
 	if code, ok := Main(os.Args); ok {
 		os.Exit(code)
 	}
+	if os.Args[0] == brokenMarker {
+		os.Exit(broken(os.Args))
+	}
 	os.Exit(m.Run())
+}
+
+func pointer[T any](p *T) unsafe.Pointer { return unsafe.Pointer(p) }
+
+// requireSandbox skips where the machine refuses sandboxes.
+func requireSandbox(t testing.TB) {
+	t.Helper()
+	for _, f := range Probe(context.Background(), Config{Scratch: image.HostPath(t.TempDir())}) {
+		if !f.OK {
+			t.Skipf("no sandboxes here: %s: %s", f.Name, f.Detail)
+		}
+	}
 }
 
 func open(t testing.TB) (*Backend, *image.Store) {

@@ -19,6 +19,9 @@ func Main([]string) (int, bool) { return 0, false }
 // Open returns a *doctor.Refusal.
 func Open(context.Context, Config) (*Backend, error) { return nil, wrongSystem() }
 
+// Owner is nil: layers belong to who writes them.
+func Owner() *image.Owner { return nil }
+
 // Probe says that this system is not Linux.
 func Probe(context.Context, Config) []doctor.Finding {
 	return []doctor.Finding{wrongSystem().(*doctor.Refusal).Finding}

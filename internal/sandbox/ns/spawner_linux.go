@@ -113,16 +113,16 @@ func (s *spawner) run(ready chan<- error) {
 // libraries for its first steps, and finds all of the machine below /host.
 func leanNamespace(dynamic bool) error {
 	if err := unix.Unshare(unix.CLONE_FS | unix.CLONE_NEWNS); err != nil {
-		return stepError("mount namespace", err)
+		return stepError(stepMount, err)
 	}
 	proc, err := treeOf("/host/proc")
 	if err != nil {
-		return stepError("fresh proc mount", err)
+		return stepError(stepProc, err)
 	}
 	defer unix.Close(proc)
 	root, err := newMount("tmpfs", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV, mountOption{"mode", "755"}, mountOption{"size", "64k"})
 	if err != nil {
-		return stepError("tmpfs", err)
+		return stepError(stepMount, err)
 	}
 	defer unix.Close(root)
 	for _, d := range []string{"proc", "new", "hostdev", "host"} {
@@ -140,15 +140,15 @@ func leanNamespace(dynamic bool) error {
 			unix.Close(host)
 		}
 		if err != nil {
-			return stepError("libraries of the program", err)
+			return stepError(stepMount, err)
 		}
 	}
 	if err := attach(proc, "/o/proc"); err != nil {
-		return stepError("fresh proc mount", err)
+		return stepError(stepProc, err)
 	}
 	for _, d := range []string{"null", "zero", "full", "random", "urandom", "tty"} {
 		if err := bindDevice(d); err != nil {
-			return stepError("devices", err)
+			return stepError(stepMount, err)
 		}
 	}
 	if err := unix.Chdir("/o"); err != nil {
@@ -237,7 +237,7 @@ func (s *spawner) spawn() (*initProc, error) {
 	p.pid, err = syscall.ForkExec(fmt.Sprintf("/proc/self/fd/%d", s.exe), argv, attr)
 	if err != nil {
 		unix.Close(pair[0])
-		return nil, stepError("sandbox namespaces", err)
+		return nil, stepError(stepInit, err)
 	}
 	s.reap.born(p)
 	return p, nil
@@ -286,7 +286,7 @@ func (p *initProc) awaitReady() error {
 	case err != nil:
 		return fmt.Errorf("start init: %w", err)
 	case m.Kind == pid1.Failed && len(m.Strs) == 1 && len(m.Nums) == 1:
-		return initStepError(m.Strs[0], syscall.Errno(m.Nums[0]))
+		return initError(m.Strs[0], syscall.Errno(m.Nums[0]))
 	case m.Kind != pid1.Ready:
 		return fmt.Errorf("start init: unexpected message %d", m.Kind)
 	}

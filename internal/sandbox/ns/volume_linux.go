@@ -26,7 +26,7 @@ func (v *volume) work() string  { return v.path + "/w" }
 func (k *keeper) newVolume(bytes, inodes int64, disk bool) (*volume, error) {
 	v := &volume{disk: disk, refs: 1}
 	if disk {
-		if k.conf.Scratch == "" {
+		if k.scratch == "" {
 			return nil, fmt.Errorf("a tree on disk needs a scratch directory")
 		}
 		v.path = "/scratch/" + strconv.Itoa(k.number())
