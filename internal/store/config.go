@@ -28,6 +28,10 @@ type JobConfig struct {
 func (c *JobConfig) keys() []key {
 	attempts, concurrent := or(c.Attempts, 1), or(c.Concurrent, 4)
 	dir, mult := or(c.JobsDir, "jobs"), seconds(or(c.TimeoutMultiplier, 1))
+	agents, oracle := c.Agents, []AgentConfig{{}}
+	if len(agents) == 0 {
+		agents = oracle
+	}
 	return []key{
 		{"job_name", &c.JobName, "", false}, {"jobs_dir", &dir, "jobs", false}, {"n_attempts", &attempts, 1, false},
 		{"install_only", false, false, false}, {"skip_credential_checks", false, false, false},
@@ -37,7 +41,7 @@ func (c *JobConfig) keys() []key {
 		{"n_concurrent_trials", &concurrent, 4, false}, {"quiet", &c.Quiet, false, false},
 		{"retry", &c.Retry, &RetryConfig{}, false},
 		{"environment", &c.Environment, &EnvironmentConfig{}, false}, {"verifier", &c.Verifier, &VerifierConfig{}, false},
-		{"metrics", none, none, false}, {"agents", &c.Agents, none, false}, {"user_agent", nil, nil, false},
+		{"metrics", none, none, false}, {"agents", agents, oracle, false}, {"user_agent", nil, nil, false},
 		{"datasets", &c.Datasets, none, false}, {"tasks", &c.Tasks, none, false}, {"artifacts", none, none, false},
 		{"extra_instruction_paths", none, none, false}, {"extra_instructions", none, none, false}, {"source_jobs", none, none, false},
 	}
@@ -78,7 +82,8 @@ func neverRetried() []string {
 		"RewardFileEmptyError", "RewardFileNotFoundError", "UnsupportedModelParametersError", "VerifierOutputParseError", "VerifierTimeoutError"}
 }
 
-// AgentConfig names an agent; Kwargs are its own.
+// AgentConfig names an agent; Kwargs are its own. One without a name is
+// Harbor's default, the oracle.
 type AgentConfig struct {
 	Name               string            `json:"name"`
 	ImportPath         string            `json:"import_path"`
@@ -90,8 +95,12 @@ type AgentConfig struct {
 }
 
 func (c *AgentConfig) keys() []key {
+	name := c.Name
+	if name == "" && c.ImportPath == "" {
+		name = "oracle"
+	}
 	return []key{
-		{"name", text(c.Name), nil, false}, {"import_path", text(c.ImportPath), nil, false}, {"model_name", text(c.ModelName), nil, false},
+		{"name", text(name), nil, false}, {"import_path", text(c.ImportPath), nil, false}, {"model_name", text(c.ModelName), nil, false},
 		{"base_url", nil, nil, false}, {"model_api_key_name", nil, nil, false}, {"model_api_format", nil, nil, false},
 		{"skip_model_parsing", false, false, false}, {"n_concurrent", nil, nil, false}, {"concurrency_group", nil, nil, false},
 		{"skills", none, none, false}, {"override_timeout_sec", (*seconds)(c.OverrideTimeoutSec), nil, false},
@@ -113,7 +122,7 @@ func text(s string) any {
 // EnvironmentConfig names a backend. Harbor's types are a closed list, so
 // assay's own backends are import paths: "assay:ns".
 type EnvironmentConfig struct {
-	Type       string            `json:"type"` // "docker"; empty with an ImportPath
+	Type       string            `json:"type"` // empty with an ImportPath, else empty is "docker"
 	ImportPath string            `json:"import_path"`
 	CPUs       *float64          `json:"override_cpus"`
 	MemoryMB   *int              `json:"override_memory_mb"`
@@ -123,8 +132,12 @@ type EnvironmentConfig struct {
 }
 
 func (c *EnvironmentConfig) keys() []key {
+	kind := c.Type
+	if kind == "" && c.ImportPath == "" {
+		kind = "docker"
+	}
 	return []key{
-		{"type", text(c.Type), nil, false}, {"import_path", text(c.ImportPath), nil, false}, {"force_build", false, false, false},
+		{"type", text(kind), nil, false}, {"import_path", text(c.ImportPath), nil, false}, {"force_build", false, false, false},
 		{"delete", true, true, false}, {"stream", false, false, false}, {"cpu_enforcement_policy", "auto", "auto", false},
 		{"memory_enforcement_policy", "auto", "auto", false}, {"override_cpus", c.CPUs, nil, false},
 		{"override_memory_mb", c.MemoryMB, nil, false}, {"override_storage_mb", c.StorageMB, nil, false},
@@ -236,6 +249,9 @@ func ReadConfig(dir string) (JobConfig, error) {
 	}
 	if err != nil {
 		return c, fmt.Errorf("read config.json of job %q: %w", dir, err)
+	}
+	if len(c.Agents) == 0 {
+		c.Agents = []AgentConfig{{Name: "oracle"}}
 	}
 	c.JobName = or(c.JobName, filepath.Base(filepath.Clean(dir))) // Harbor leaves a default name out
 	return c, nil

@@ -67,7 +67,7 @@ func TestConfigDefaults(t *testing.T) {
 		t.Errorf("%s %v", b, err)
 	}
 	c, err := ReadConfig(j.Dir())
-	if err != nil || c.Attempts != 1 || c.Concurrent != 4 || c.TimeoutMultiplier != 1 || c.JobsDir != "jobs" {
+	if err != nil || c.Attempts != 1 || c.Concurrent != 4 || c.TimeoutMultiplier != 1 || c.JobsDir != "jobs" || len(c.Agents) != 1 || c.Agents[0].Name != "oracle" {
 		t.Errorf("%+v %v", c, err)
 	}
 }

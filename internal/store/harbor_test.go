@@ -39,6 +39,9 @@ func harborJob(t testing.TB) string {
 			t.Fatal(err)
 		}
 		tc := cfg.Trial(name, "tasks/set/a", "set", j.ID(), cfg.Agents[i%2])
+		if i == 4 { // nothing but defaults
+			tc.Agent, tc.Environment, tc.Verifier, tc.TimeoutMultiplier = AgentConfig{}, EnvironmentConfig{}, VerifierConfig{}, 0
+		}
 		tl := tc.Lock(TaskLock{Name: "a", Version: "1.2.0", Digest: Digest(nil), Source: "set", Path: "tasks/set/a"}, []string{"separate", "shared"}[i%2])
 		lock.Trials = append(lock.Trials, tl)
 		if err := j.WriteTrial(name, tc, tl); err != nil {
