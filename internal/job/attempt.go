@@ -31,9 +31,10 @@ type attempt struct {
 	rec   *trial.Record
 
 	image image.Image
-	needs agent.Needs
-	env   []string // resolved [environment].env
+	needs []agent.Needs // by step
+	env   []string      // resolved [environment].env
 	sb    sandbox.Sandbox
+	snaps []sandbox.Snapshot // taken of sb
 	ended []stepEnd
 }
 
@@ -56,9 +57,7 @@ func (a *attempt) run(ctx context.Context) {
 	begin := time.Now().UTC()
 	a.res.StartedAt = &begin
 	err := a.guarded(ctx)
-	if a.sb != nil {
-		a.sb.Close()
-	}
+	a.leave()
 	if err != nil && a.rec.Cause == "" {
 		a.stop(err)
 	}
@@ -67,6 +66,19 @@ func (a *attempt) run(ctx context.Context) {
 		a.stop(e)
 	}
 	a.finish()
+}
+
+// leave ends the agent's sandbox and frees the trees that were frozen of it:
+// what outlives the attempt are layers.
+func (a *attempt) leave() {
+	if a.sb != nil {
+		a.sb.Close()
+	}
+	if d, ok := a.r.deps.Backend.(sandbox.Dropper); ok {
+		for _, s := range a.snaps {
+			_ = d.Drop(s) // it goes with the backend at the latest
+		}
+	}
 }
 
 // guarded turns a panic in one trial into that trial's infrastructure fault:
@@ -123,9 +135,7 @@ func (a *attempt) resolve(ctx context.Context) error {
 		if n.Network != "" && n.Network != sandbox.NetNone {
 			return &endError{trial.CauseUnsupported, fmt.Errorf("agent %s needs network %q; this backend gives none", a.p.arm.Spec, n.Network)}
 		}
-		if i == 0 {
-			a.needs = n
-		}
+		a.needs = append(a.needs, n)
 	}
 	if want := t.Brief(0).Network.Mode; want == task.NetworkAllowlist {
 		a.note("the task asks for an allow-list network; the job caps it to none")
@@ -220,23 +230,30 @@ func between(from, to time.Time) *trial.Span {
 	return &trial.Span{StartedAt: &f, FinishedAt: &t}
 }
 
+// agentLimit is the time an agent has for a step; 0: no limit.
+func (c Config) agentLimit(b task.Brief) time.Duration {
+	limit := b.Timeout
+	if c.TimeoutMult > 0 {
+		limit = time.Duration(float64(limit) * c.TimeoutMult)
+	}
+	if c.AgentLimit > 0 && (limit == 0 || c.AgentLimit < limit) {
+		limit = c.AgentLimit
+	}
+	return limit
+}
+
 // runAgent gives the agent its session and its deadline.
 func (a *attempt) runAgent(ctx context.Context, brief task.Brief, rec *agent.Recorder) (agent.Report, error) {
-	limit := brief.Timeout
-	if m := a.r.cfg.TimeoutMult; m > 0 && limit > 0 {
-		limit = time.Duration(float64(limit) * m)
-	}
-	if m := a.r.cfg.AgentLimit; m > 0 && (limit == 0 || m < limit) {
-		limit = m
-	}
+	limit := a.r.cfg.agentLimit(brief)
 	s := agent.Session{
 		Brief: brief, Sandbox: a.sb, Workdir: a.workdir(), User: brief.User,
 		Env: slices.Clone(a.env), Recorder: rec, Logs: image.HostPath(a.stepDir(brief.Step, "agent")),
 	}
-	for _, k := range slices.Sorted(maps.Keys(a.needs.Env)) {
-		s.Env = append(s.Env, k+"="+a.needs.Env[k])
+	needs := a.needs[brief.Index]
+	for _, k := range slices.Sorted(maps.Keys(needs.Env)) {
+		s.Env = append(s.Env, k+"="+needs.Env[k])
 	}
-	if a.needs.Solution {
+	if needs.Solution {
 		env, err := task.ResolveEnv(a.p.task.Config.Solution.Env, a.r.deps.Env)
 		if err != nil {
 			return agent.Report{}, &endError{trial.CauseTaskMalformed, fmt.Errorf("[solution].env: %w", err)}
@@ -298,6 +315,7 @@ func (a *attempt) freeze(ctx context.Context, step string, live bool) (frozen, e
 		if f.snapshot, err = a.sb.Snapshot(ctx); err != nil {
 			return fmt.Errorf("freeze the agent's tree: %w", err)
 		}
+		a.snaps = append(a.snaps, f.snapshot)
 		if f.layer, err = a.r.deps.Backend.Commit(ctx, f.snapshot); err != nil {
 			return fmt.Errorf("commit the agent's tree: %w", err)
 		}

@@ -27,6 +27,8 @@ func blame(err error, p trial.Phase) trial.Cause {
 	var known *endError
 	var missing *image.MissingError
 	switch {
+	case errors.Is(err, sandbox.ErrLost): // whatever was being done with it
+		return trial.CauseSandboxLost
 	case errors.As(err, &known):
 		return known.cause
 	case errors.Is(err, context.Canceled):
@@ -37,8 +39,6 @@ func blame(err error, p trial.Phase) trial.Cause {
 		return trial.CauseUnsupported
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return trial.CauseHostDisk
-	case errors.Is(err, sandbox.ErrLost):
-		return trial.CauseSandboxLost
 	case p == trial.PhaseImage:
 		return trial.CauseImageBuild
 	case p == trial.PhaseSetup:

@@ -3,6 +3,7 @@ package job
 import (
 	"context"
 	"path/filepath"
+	"time"
 
 	"assay/internal/store"
 	"assay/trial"
@@ -57,6 +58,10 @@ func Estimate(ctx context.Context, cfg Config) (Plan, error) {
 	return p, nil
 }
 
+// endless is a verifier's limit that is none: an infinite one is a hundred
+// years.
+const endless = 10 * 365 * 24 * time.Hour
+
 // fill sums times over what is still to do.
 func (p *Plan) fill(cfg Config, all []*planned, done map[cell]bool, past map[[2]string][]float64) {
 	expected, longest, known, bounded := 0.0, 0.0, true, true
@@ -73,23 +78,24 @@ func (p *Plan) fill(cfg Config, all []*planned, done map[cell]bool, past map[[2]
 			expected += mean(ms) / 1000
 		}
 		for i := range c.task.Steps {
-			limit := c.task.Brief(i).Timeout
-			if cfg.AgentLimit > 0 && (limit == 0 || cfg.AgentLimit < limit) {
-				limit = cfg.AgentLimit
-			}
-			if limit == 0 {
+			agent, verifier := cfg.agentLimit(c.task.Brief(i)), c.task.Key(i).Timeout
+			if agent == 0 || verifier > endless {
 				bounded = false
 			}
-			longest += (limit + c.task.Key(i).Timeout).Seconds()
+			longest += agent.Seconds() + verifier.Seconds()
 		}
 	}
-	slots := float64(max(1, min(cfg.Concurrent, p.Trials-p.Done)))
+	slots := cfg.Concurrent
+	if slots < 1 {
+		slots = defaultConcurrent
+	}
+	at := float64(max(1, min(slots, p.Trials-p.Done)))
 	if known {
-		expected /= slots
+		expected /= at
 		p.Expected = &expected
 	}
 	if bounded {
-		longest /= slots
+		longest /= at
 		p.Longest = &longest
 	}
 }

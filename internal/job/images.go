@@ -57,8 +57,8 @@ func (m *images) task(ctx context.Context, t *task.Task) (resolved, error) {
 	})
 }
 
-// get resolves env once; waiting callers share the answer. A cancelled build
-// is not remembered, so that a resumed slot tries again.
+// get resolves env once; waiting callers share the answer. A fault that may be
+// gone the next time is not remembered, so that a retry is one.
 func (m *images) get(ctx context.Context, env environment) (resolved, error) {
 	key := env.dir + "\x00" + env.name
 	m.mu.Lock()
@@ -72,13 +72,20 @@ func (m *images) get(ctx context.Context, env environment) (resolved, error) {
 	}
 	m.mu.Unlock()
 	o.once.Do(func() { o.img, o.used, o.note, o.err = m.resolve(ctx, env) })
-	if o.err != nil && ctx.Err() == nil && errors.Is(o.err, context.Canceled) {
+	if o.err != nil && passing(o.err) {
 		m.mu.Lock()
-		delete(m.made, key)
+		if m.made[key] == o {
+			delete(m.made, key)
+		}
 		m.mu.Unlock()
-		return m.get(ctx, env)
 	}
 	return resolved{o.img, o.used, o.note}, o.err
+}
+
+// passing reports whether an image that could not be had may be had next time.
+func passing(err error) bool {
+	e, known := blame(err, trial.PhaseImage).Ending()
+	return known == nil && (e.Retried || e.Fault == trial.FaultCancelled)
 }
 
 func (m *images) resolve(ctx context.Context, env environment) (image.Image, trial.ImageUsed, string, error) {

@@ -42,7 +42,6 @@ type Config struct {
 	Image       string            // image for every task, instead of its own
 	Verifier    task.VerifierMode // for every task, instead of the mode it asks for
 	AgentLimit  time.Duration     // cap on every agent's time; zero: the task's own
-	KeepEnds    bool              // keep end states of passed trials too; failed ones are always kept
 	Limits      sandbox.Limits    // for what a task does not say itself
 	TimeoutMult float64           // 1
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"assay/internal/store"
@@ -63,15 +64,18 @@ func Prove(ctx context.Context, cfg ProveConfig, deps Deps) ([]Proof, error) {
 	idle.Dir, idle.Arms, idle.Attempts = filepath.Join(cfg.Dir, "nop"), []Arm{cfg.Gold.Idle}, 1
 	views := map[string]*store.View{}
 	for _, c := range []Config{gold, idle} {
+		defer deps.Images.Release(imagePath(c.Dir))
 		if _, err := Run(ctx, c, deps); err != nil {
 			return nil, fmt.Errorf("prove: %w", err)
+		}
+		if ctx.Err() != nil { // half a proof is none, and says nothing about an older one
+			return nil, fmt.Errorf("prove: %w", context.Cause(ctx))
 		}
 		v, err := store.Read(c.Dir)
 		if err != nil {
 			return nil, fmt.Errorf("prove: %w", err)
 		}
 		views[c.Arms[0].Spec] = v
-		defer deps.Images.Release(imagePath(c.Dir))
 	}
 	var proofs []Proof
 	for _, t := range cfg.Tasks {
@@ -100,6 +104,9 @@ func judge(t *task.Task, gold, idle *store.View, version string) (Proof, error) 
 			if tr.Task != t.Name {
 				continue
 			}
+			if tr.Digest != digest {
+				p.Reasons = append(p.Reasons, "the task changed while it was being proved")
+			}
 			r := tr.Record
 			p.Runs = append(p.Runs, ProofRun{Agent: tr.Agent, Outcome: r.Outcome, Cause: r.Cause, Millis: tr.Millis()})
 			switch {
@@ -122,6 +129,8 @@ func judge(t *task.Task, gold, idle *store.View, version string) (Proof, error) 
 	if len(p.Runs) != goldRuns+1 && len(p.Reasons) == 0 {
 		p.Reasons = append(p.Reasons, fmt.Sprintf("only %d of %d runs ended", len(p.Runs), goldRuns+1))
 	}
+	slices.Sort(p.Reasons)
+	p.Reasons = slices.Compact(p.Reasons)
 	p.Proved = passed == goldRuns && len(p.Reasons) == 0
 	return p, nil
 }

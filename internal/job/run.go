@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"time"
 
@@ -254,6 +253,12 @@ func (r *run) setAside(all, todo []*planned) ([]*planned, error) {
 	if len(r.cfg.Rerun) == 0 {
 		return todo, nil
 	}
+	type chosen struct {
+		p   *planned
+		res *trial.Result
+		rec trial.Record
+	}
+	var again []chosen
 	used := map[string]bool{}
 	for _, p := range all {
 		res, err := r.job.Result(p.name)
@@ -267,23 +272,27 @@ func (r *run) setAside(all, todo []*planned) ([]*planned, error) {
 		if err != nil {
 			return nil, err
 		}
-		i := slices.IndexFunc(r.cfg.Rerun, func(w string) bool {
-			return w == string(rec.Fault) || w == string(rec.Cause) || w == string(rec.Outcome) || w == p.name
-		})
-		if i < 0 {
-			continue
+		hit := false
+		for _, w := range r.cfg.Rerun {
+			if w == string(rec.Fault) || w == string(rec.Cause) || w == string(rec.Outcome) || w == p.name {
+				used[w], hit = true, true
+			}
 		}
-		used[r.cfg.Rerun[i]] = true
-		if err := r.job.Replace(p.name, rec.Attempt, res, trial.Replaced{Cause: rec.Cause, Why: "rerun"}); err != nil {
-			return nil, fmt.Errorf("set %q aside: %w", p.name, err)
+		if hit {
+			again = append(again, chosen{p, res, rec})
 		}
-		p.attempt = rec.Attempt + 1
-		todo = append(todo, p)
 	}
-	for _, w := range r.cfg.Rerun {
+	for _, w := range r.cfg.Rerun { // before anything is moved
 		if !used[w] {
 			return nil, fmt.Errorf("--rerun %s: no trial of %s has this fault, cause, outcome or name", w, filepath.Base(r.cfg.Dir))
 		}
+	}
+	for _, c := range again {
+		if err := r.job.Replace(c.p.name, c.rec.Attempt, c.res, trial.Replaced{Cause: c.rec.Cause, Why: "rerun"}); err != nil {
+			return nil, fmt.Errorf("set %q aside: %w", c.p.name, err)
+		}
+		c.p.attempt = c.rec.Attempt + 1
+		todo = append(todo, c.p)
 	}
 	return todo, nil
 }

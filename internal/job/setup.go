@@ -49,7 +49,20 @@ func (a *attempt) setUp(ctx context.Context) error {
 
 // spec describes a sandbox of this trial on img.
 func (a *attempt) spec(img image.Image) sandbox.Spec {
-	return sandbox.Spec{Image: img, Mounts: a.needs.Mounts, Limits: a.limits(), UID: a.r.uid}
+	return sandbox.Spec{Image: img, Mounts: a.mounts(), Limits: a.limits(), UID: a.r.uid}
+}
+
+// mounts are those of every step: a sandbox gets its mounts once.
+func (a *attempt) mounts() []sandbox.Mount {
+	var all []sandbox.Mount
+	for _, n := range a.needs {
+		for _, m := range n.Mounts {
+			if !slices.Contains(all, m) {
+				all = append(all, m)
+			}
+		}
+	}
+	return all
 }
 
 // limits are the task's where it states them, else the job's.
@@ -69,7 +82,7 @@ func (a *attempt) limits() sandbox.Limits {
 }
 
 // putFiles makes the directories Harbor promises, the workdir, and the small
-// files the agent asked for, in one stream.
+// files the agent asked for in its first step, in one stream.
 func (a *attempt) putFiles(ctx context.Context) error {
 	var buf bytes.Buffer
 	w := tar.NewWriter(&buf)
@@ -83,7 +96,22 @@ func (a *attempt) putFiles(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, f := range a.needs.Files {
+	if err := a.putAgentFiles(ctx, w, &buf, 0); err != nil {
+		return err
+	}
+	if a.workdir() == "/" {
+		return nil
+	}
+	if err := a.sb.Put(ctx, a.workdir(), emptyTar()); err != nil {
+		return fmt.Errorf("make the workdir %s: %w", a.workdir(), err)
+	}
+	return nil
+}
+
+// putAgentFiles adds a step's files of the agent to what w holds, and puts all
+// of it.
+func (a *attempt) putAgentFiles(ctx context.Context, w *tar.Writer, buf *bytes.Buffer, step int) error {
+	for _, f := range a.needs[step].Files {
 		if err := tarFile(w, f); err != nil {
 			return &endError{trial.CauseAgentSetup, err}
 		}
@@ -91,14 +119,8 @@ func (a *attempt) putFiles(ctx context.Context) error {
 	if err := w.Close(); err != nil {
 		return err
 	}
-	if err := a.sb.Put(ctx, "/", &buf); err != nil {
+	if err := a.sb.Put(ctx, "/", buf); err != nil {
 		return fmt.Errorf("put the trial's files: %w", err)
-	}
-	if a.workdir() == "/" {
-		return nil
-	}
-	if err := a.sb.Put(ctx, a.workdir(), emptyTar()); err != nil {
-		return fmt.Errorf("make the workdir %s: %w", a.workdir(), err)
 	}
 	return nil
 }
@@ -130,8 +152,8 @@ func (a *attempt) putDir(ctx context.Context, dir string, dst image.Path) error 
 	return nil
 }
 
-// setUpStep puts in place what one step brings: its workdir/ and, for an agent
-// that runs it, the solution.
+// setUpStep puts in place what one step brings: its workdir/, the agent's files
+// for it and, for an agent that runs it, the solution.
 func (a *attempt) setUpStep(ctx context.Context, i int, key task.Key) error {
 	t := a.p.task
 	for _, d := range []string{"agent", "verifier", "artifacts"} {
@@ -147,7 +169,13 @@ func (a *attempt) setUpStep(ctx context.Context, i int, key task.Key) error {
 			return err
 		}
 	}
-	if !a.needs.Solution {
+	if i > 0 && len(a.needs[i].Files) > 0 {
+		var buf bytes.Buffer
+		if err := a.putAgentFiles(ctx, tar.NewWriter(&buf), &buf, i); err != nil {
+			return err
+		}
+	}
+	if !a.needs[i].Solution {
 		return nil
 	}
 	if key.Solution == "" && len(key.SolutionFiles) == 0 {
