@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
+	"errors"
 	"os"
 	"testing"
 	"time"
@@ -16,6 +17,12 @@ import (
 func TestMain(m *testing.M) {
 	if code, ok := Main(os.Args); ok {
 		os.Exit(code)
+	}
+	switch {
+	case os.Args[0] == attackMarker || os.Getenv("ASSAY_ATTACK") != "":
+		os.Exit(attack(os.Args))
+	case os.Args[0] == victimMarker:
+		os.Exit(victim(os.Args))
 	}
 	if os.Args[0] == brokenMarker {
 		os.Exit(broken(os.Args))
@@ -35,16 +42,23 @@ func requireSandbox(t testing.TB) {
 	}
 }
 
-func open(t testing.TB) (*Backend, *image.Store) {
+func openStore(t testing.TB) (string, *image.Store) {
 	t.Helper()
-	var o image.Options
-	if os.Geteuid() == 0 {
-		o.Owner = &image.Owner{UID: DefaultRootUID, GID: DefaultRootUID}
-	}
-	st, err := image.Open(image.HostPath(t.TempDir()), o)
+	return openStoreAt(t, t.TempDir())
+}
+
+func openStoreAt(t testing.TB, dir string) (string, *image.Store) {
+	t.Helper()
+	st, err := image.Open(image.HostPath(dir), image.Options{Owner: Owner(), Volatile: true})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return dir, st
+}
+
+func open(t testing.TB) (*Backend, *image.Store) {
+	t.Helper()
+	_, st := openStore(t)
 	b, err := Open(context.Background(), Config{Store: st, Scratch: image.HostPath(t.TempDir())})
 	if err != nil {
 		t.Fatal(err)
@@ -56,6 +70,8 @@ func open(t testing.TB) (*Backend, *image.Store) {
 	})
 	return b, st
 }
+
+func isLost(err error) bool { return errors.Is(err, sandbox.ErrLost) }
 
 func hostImage() image.Image {
 	im := image.Image{Name: "test"}

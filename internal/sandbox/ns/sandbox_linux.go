@@ -430,8 +430,8 @@ func (b *Backend) stream(ctx context.Context, q request, move func(*os.File) err
 		ours.Close()
 		return fmt.Errorf("%s: %w", q.Op, context.Cause(ctx))
 	}
-	if merr := <-moved; merr != nil && (err == nil || !up) {
-		return fmt.Errorf("%s: %w", q.Op, merr)
+	if merr := <-moved; merr != nil {
+		return fmt.Errorf("%s: %w", q.Op, merr) // the keeper's error only says that the stream broke
 	}
 	return err
 }

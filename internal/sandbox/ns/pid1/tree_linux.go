@@ -322,6 +322,8 @@ func (s *server) listen(port int) error {
 			}
 			return failed("open relay", errno(err))
 		}
+		// Connections of before a snapshot may linger.
+		_ = syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1)
 		var addr syscall.Sockaddr = &syscall.SockaddrInet4{Port: port, Addr: [4]byte{127, 0, 0, 1}}
 		if family == syscall.AF_INET6 {
 			_ = syscall.SetsockoptInt(fd, syscall.IPPROTO_IPV6, syscall.IPV6_V6ONLY, 1)
