@@ -108,7 +108,7 @@ func (k *keeper) openScratch(fds []int) error {
 		if len(fds) != 1 {
 			return fmt.Errorf("scratch directory without its mount")
 		}
-		m = fds[0]
+		m = fds[0] // the caller closes it
 	} else {
 		fd, err := k.openHost(k.conf.Scratch)
 		if err != nil {
@@ -118,8 +118,8 @@ func (k *keeper) openScratch(fds []int) error {
 		if m, err = cloneTree(fd); err != nil {
 			return fmt.Errorf("scratch directory %s: %w", k.conf.Scratch, err)
 		}
+		defer unix.Close(m)
 	}
-	defer unix.Close(m)
 	if err := attach(m, "/l"); err != nil {
 		return err
 	}
