@@ -52,6 +52,7 @@ type Request struct {
 	Out       image.HostPath // the trial's verifier/ directory, made if missing
 	Artifacts image.HostPath // the trial's artifacts/ directory, as Collect filled it
 	OutputCap int64          // bytes of the script's output that are kept; 0: 10 MiB
+	LogFiles  int            // files of /logs/verifier that are kept besides rewards; 0: 10,000
 	Grace     time.Duration  // between SIGTERM and SIGKILL at the timeout; 0: 2 s
 }
 
@@ -130,6 +131,9 @@ func (r Request) orDefaults() Request {
 	}
 	if r.OutputCap <= 0 {
 		r.OutputCap = defaultOutput
+	}
+	if r.LogFiles <= 0 {
+		r.LogFiles = maxLogsFiles
 	}
 	if r.Grace <= 0 {
 		r.Grace = defaultGrace

@@ -51,7 +51,7 @@ var verifiers = []struct {
 	{"hangs after the reward", `echo 1 >` + reward + `; sleep 1000`, trial.CauseVerifierTimeout, "within", -1, 300 * time.Millisecond},
 	{"ignores the end", `trap '' TERM INT HUP; echo 1 >` + reward + `; while :; do sleep 0.05; done`, trial.CauseVerifierTimeout, "within", -1, 300 * time.Millisecond},
 	{"a child holds the output", `echo 1 >` + reward + `; setsid sleep 1000 & exit 0`, trial.CauseSolved, "", 0, 0},
-	{"many files", `cd "$R/logs/verifier"; seq 10100 | xargs touch; echo 1 >` + reward, trial.CauseSolved, "", 0, 0},
+	{"many files", `cd "$R/logs/verifier"; seq 300 | xargs touch; echo 1 >` + reward, trial.CauseSolved, "", 0, 0},
 	{"a large log", `truncate -s 300M "$R/logs/verifier/core"; echo 1 >` + reward, trial.CauseSolved, "", 0, 0},
 }
 
@@ -60,9 +60,9 @@ func TestVerifiers(t *testing.T) {
 		end := w.agent("echo new >main.txt")
 		for _, c := range verifiers {
 			t.Run(c.name, func(t *testing.T) {
-				w := &world{t: t, spy: w.spy, store: w.store, img: w.img, walls: w.walls}
+				w := w.of(t)
 				r := w.request(end, c.script)
-				r.Grace = 200 * time.Millisecond
+				r.Grace, r.LogFiles = 200*time.Millisecond, 200
 				if c.limit > 0 {
 					r.Key.Timeout = c.limit
 				}
@@ -84,7 +84,11 @@ func TestVerifiers(t *testing.T) {
 // says at first is kept.
 func TestFlood(t *testing.T) {
 	everywhere(t, func(t *testing.T, w *world) {
-		r := w.request(EndState{}, `echo first; head -c 1000000000 /dev/zero; echo 1 >`+reward)
+		size := "100000000"
+		if w.walls {
+			size = "1000000000"
+		}
+		r := w.request(EndState{}, `echo first; head -c `+size+` /dev/zero; echo 1 >`+reward)
 		r.OutputCap = 1 << 20
 		v := w.grade(r)
 		w.want(v, trial.CauseSolved, "")
@@ -182,7 +186,7 @@ func TestTheAgentsSandboxIsNeverTouched(t *testing.T) {
 // What an agent plants where the grader looks is not seen, and what an image
 // brings along there counts for nothing.
 func TestPlants(t *testing.T) {
-	for _, c := range []struct {
+	cases := []struct {
 		name, plant, script string
 		cause               trial.Cause
 	}{
@@ -194,14 +198,15 @@ func TestPlants(t *testing.T) {
 		{"a link in the place of /tests", `ln -s app "$R/tests"`, `if [ -e "$R/app/test.sh" ]; then echo 0; else echo 1; fi >` + reward, trial.CauseSolved},
 		{"a link in the place of /logs", `mkdir -p "$R/app/verifier"; echo 1 >"$R/app/verifier/reward.txt"; rm -rf "$R/logs"; ln -s app "$R/logs"`, `:`, trial.CauseRewardMissing},
 		{"a file in the place of /tests", `echo x >"$R/tests"`, `echo 1 >` + reward, trial.CauseSolved},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			everywhere(t, func(t *testing.T, w *world) {
-				end := w.agent(c.plant)
-				w.want(w.grade(w.request(end, c.script)), c.cause, "")
-			})
-		})
 	}
+	everywhere(t, func(t *testing.T, w *world) {
+		for _, c := range cases {
+			t.Run(c.name, func(t *testing.T) {
+				w := w.of(t)
+				w.want(w.grade(w.request(w.agent(c.plant), c.script)), c.cause, "")
+			})
+		}
+	})
 	t.Run("a reward in the image", func(t *testing.T) {
 		everywhere(t, func(t *testing.T, w *world) {
 			w.img = w.image(dir("app"), file("logs/verifier/reward.txt", "1"), file("logs/verifier/reward.json", `{"reward": 1}`))
@@ -232,7 +237,7 @@ func TestPatchAndState(t *testing.T) {
 	check := func(cond string) string {
 		return `if ` + cond + `; then echo 1; else ls -laR "$R/app" "$R/etc"; echo 0; fi >` + reward
 	}
-	for _, c := range []struct {
+	cases := []struct {
 		name      string
 		kind      task.GradeKind
 		protected []string
@@ -245,10 +250,13 @@ func TestPatchAndState(t *testing.T) {
 		{"patch: no pipes", task.GradePatch, nil, `[ ! -e pipe ] && [ -f main.txt ]`},
 		{"patch: links are links", task.GradePatch, nil, `[ -L out ] && [ "$(readlink out)" = /etc/shadow ]`},
 		{"patch: protected", task.GradePatch, []string{"tests"}, `grep -q image tests/unit && grep -qx new main.txt`},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			everywhere(t, func(t *testing.T, w *world) {
-				r := w.request(w.agent(work), check(c.cond))
+	}
+	everywhere(t, func(t *testing.T, w *world) {
+		end := w.agent(work)
+		for _, c := range cases {
+			t.Run(c.name, func(t *testing.T) {
+				w := w.of(t)
+				r := w.request(end, check(c.cond))
 				r.Key.Grade, r.Key.Protected = c.kind, c.protected
 				v := w.grade(r)
 				w.want(v, trial.CauseSolved, "")
@@ -256,8 +264,8 @@ func TestPatchAndState(t *testing.T) {
 					t.Log(onHost(t, r, TestStdout))
 				}
 			})
-		})
-	}
+		}
+	})
 }
 
 // The workspace may be reached by a link of the image's.
@@ -272,9 +280,9 @@ func TestLinkedWorkdir(t *testing.T) {
 
 // What a broken task does is the task's fault, and never an error.
 func TestBrokenTasks(t *testing.T) {
-	for _, c := range []struct {
+	cases := []struct {
 		name   string
-		break_ func(r *Request)
+		spoil  func(r *Request)
 		detail string
 	}{
 		{"no script", func(r *Request) { os.Remove(filepath.Join(r.Key.Tests[0], "test.sh")) }, "no test.sh"},
@@ -295,15 +303,18 @@ func TestBrokenTasks(t *testing.T) {
 		{"a huge file", func(r *Request) { os.Truncate(filepath.Join(r.Key.Tests[0], "big"), 10<<30) }, "larger than"},
 		{"patch without a workspace", func(r *Request) { r.Key.Grade, r.Workdir = task.GradePatch, "/" }, "workdir"},
 		{"everything is protected", func(r *Request) { r.Key.Protected = []string{"/"} }, "everything"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			everywhere(t, func(t *testing.T, w *world) {
-				r := w.request(w.agent("echo x >x"), `echo 1 >`+reward, file("big", ""))
-				c.break_(&r)
+	}
+	everywhere(t, func(t *testing.T, w *world) {
+		end := w.agent("echo x >x")
+		for _, c := range cases {
+			t.Run(c.name, func(t *testing.T) {
+				w := w.of(t)
+				r := w.request(end, `echo 1 >`+reward, file("big", ""))
+				c.spoil(&r)
 				w.want(w.grade(r), trial.CauseTaskMalformed, c.detail)
 			})
-		})
-	}
+		}
+	})
 }
 
 // Tests of a step lie on top of the root's, without ignore files.
@@ -518,23 +529,62 @@ echo 1 >` + reward
 	})
 }
 
+// An artifacts directory that somebody else filled is cleaned on its way in.
+func TestForeignArtifactsAreCleaned(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		at := t.TempDir()
+		out := filepath.Join(at, "app", "out")
+		verifier := filepath.Join(at, "logs", "verifier")
+		for _, d := range []string{filepath.Join(out, "d"), verifier, filepath.Join(at, "tests")} {
+			if err := os.MkdirAll(d, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, err := range []error{
+			os.WriteFile(filepath.Join(out, "f"), []byte("f"), 0o755), os.Chmod(filepath.Join(out, "f"), 0o755|os.ModeSetuid|os.ModeSetgid),
+			os.Symlink("/etc/passwd", filepath.Join(out, "abs")), os.Symlink("../../../up", filepath.Join(out, "d", "up")),
+			os.Symlink("../f", filepath.Join(out, "d", "in")), syscall.Mkfifo(filepath.Join(out, "pipe"), 0o644),
+			os.Symlink("/etc", filepath.Join(at, "app", "dir")),
+			os.WriteFile(filepath.Join(verifier, RewardText), []byte("1"), 0o644), os.WriteFile(filepath.Join(at, "tests", "test.sh"), []byte("x"), 0o755),
+		} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		r := w.request(EndState{}, `
+cd out || exit 0
+for f in abs d/up pipe ../dir `+reward+`; do [ ! -L "$f" ] && [ ! -e "$f" ] || { echo "$f"; exit 0; }; done
+[ "$(cat f d/in)" = ff ] && [ -x f ] && [ ! -u f ] && [ ! -g f ] && echo 1 >`+reward)
+		r.Mode, r.Artifacts = task.VerifierSeparate, image.HostPath(at)
+		r.Key.Artifacts = []task.Artifact{{Source: "/app/out"}, {Source: "/app/dir"}, {Source: "/logs"}, {Source: "/tests"}}
+		v := w.grade(r)
+		w.want(v, trial.CauseSolved, "")
+		if v.Cause != trial.CauseSolved {
+			t.Log(onHost(t, r, TestStdout))
+		}
+		if len(v.Notes) < 3 {
+			t.Errorf("what did not cross is not said: %q", v.Notes)
+		}
+	})
+}
+
 // Live mode judges in the agent's sandbox while its processes live, after
 // removing what the agent left for the grader.
 func TestLive(t *testing.T) {
 	everywhere(t, func(t *testing.T, w *world) {
 		sb := w.live(`mkdir -p "$R/logs/verifier" "$R/tests"; echo 1 >` + reward + `; touch "$R/tests/conftest.py"
-setsid sh -c 'while :; do date +%N >beat; sleep 0.02; done' >/dev/null 2>&1 &
+setsid sh -c 'while :; do echo x >>beat; sleep 0.02; done' >/dev/null 2>&1 &
 while [ ! -s beat ]; do sleep 0.01; done`)
-		script := `a=$(cat beat); sleep 0.3; [ "$a" != "$(cat beat)" ] && [ ! -e "$R/tests/conftest.py" ] && [ ! -e ` + reward + ` ] && echo 1 >` + reward
+		script := `a=$(wc -c <beat); sleep 0.3; [ "$a" != "$(wc -c <beat)" ] && [ ! -e "$R/tests/conftest.py" ] && [ ! -e ` + reward + ` ] && echo 1 >` + reward
 		r := w.request(EndState{}, script)
 		r.Mode, r.Live, r.KeepAlive = task.VerifierLive, sb, true
 		w.want(w.grade(r), trial.CauseSolved, "")
-		w.run(sb, `[ ! -e "$R/tests/test.sh" ] && [ ! -e `+reward+` ] && a=$(cat beat) && sleep 0.3 && [ "$a" != "$(cat beat)" ]`)
+		w.run(sb, `[ ! -e "$R/tests/test.sh" ] && [ ! -e `+reward+` ] && a=$(wc -c <beat) && sleep 0.3 && [ "$a" != "$(wc -c <beat)" ]`)
 
 		r = w.request(EndState{}, script)
 		r.Mode, r.Live = task.VerifierLive, sb
 		w.want(w.grade(r), trial.CauseSolved, "")
-		w.run(sb, `a=$(cat beat); sleep 0.3; [ "$a" = "$(cat beat)" ]`)
+		w.run(sb, `a=$(wc -c <beat); sleep 0.3; [ "$a" = "$(wc -c <beat)" ]`)
 
 		r.Live = nil
 		if _, err := Grade(t.Context(), r); err == nil {

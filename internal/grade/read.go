@@ -27,7 +27,7 @@ const (
 // rewards to count.
 func (r Request) collectRewards(ctx context.Context, sb sandbox.Trees) (map[string]json.Number, []string, error) {
 	var notes []string
-	k := keep{bytes: maxLogs, files: maxLogsFiles, fresh: true}
+	k := keep{bytes: maxLogs, files: r.LogFiles, fresh: true}
 	got, err := k.tree(ctx, sb, "/"+verifierDir, string(r.Out))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

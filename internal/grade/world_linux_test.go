@@ -52,6 +52,13 @@ func everywhere(t *testing.T, f func(t *testing.T, w *world)) {
 	}
 }
 
+// of is the same world for a part of a test.
+func (w *world) of(t *testing.T) *world {
+	part := *w
+	part.t = t
+	return &part
+}
+
 // image is the tools of this machine, read-only, and some entries upon them.
 func (w *world) image(all ...content) image.Image {
 	w.t.Helper()

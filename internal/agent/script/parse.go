@@ -159,8 +159,8 @@ func goesOn(l string) bool {
 
 // opensHeredoc returns the word that ends the here-document that a line opens.
 func opensHeredoc(l string) string {
-	_, rest, ok := strings.Cut(l, "<<")
-	if !ok || strings.HasPrefix(rest, "<") {
+	before, rest, ok := strings.Cut(l, "<<")
+	if !ok || strings.HasPrefix(rest, "<") || strings.Contains(before, "((") || strings.HasPrefix(strings.TrimSpace(l), "#") {
 		return ""
 	}
 	rest = strings.TrimLeft(strings.TrimPrefix(rest, "-"), " \t")

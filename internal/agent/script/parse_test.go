@@ -23,6 +23,7 @@ func TestParse(t *testing.T) {
 		{"shebang joined", "#!/bin/sh\nls", []string{"#!/bin/sh\nls\n"}},
 		{"here-document", "cat >x <<'END'\na\n\nb\nEND\n\nls", []string{"cat >x <<'END'\na\n\nb\nEND\n", "ls\n"}},
 		{"here-document, tabs", "cat <<-\"E\"\n\ta\n\n\tE\n\nls", []string{"cat <<-\"E\"\n\ta\n\n\tE\n", "ls\n"}},
+		{"a shift is none", "echo $((1<<2))\n\nls # <<x\n\n# a << b\nid", []string{"echo $((1<<2))\n", "ls # <<x\n\n# a << b\nid\n"}},
 		{"here-string is none", "cat <<<x\n\nls", []string{"cat <<<x\n", "ls\n"}},
 		{"indented goes on", "if true; then\n\tls\n\n\tpwd\n\nfi\n\nid", []string{"if true; then\n\tls\n\n\tpwd\n\nfi\n", "id\n"}},
 		{"closing words", "f() {\nls\n\n}\n\nfor i in 1; do\nls\n\ndone | wc\n\nid", []string{"f() {\nls\n\n}\n", "for i in 1; do\nls\n\ndone | wc\n", "id\n"}},
