@@ -187,17 +187,11 @@ func (a *attempt) setUpStep(ctx context.Context, i int, key task.Key) error {
 // putSolution is the job's part of the oracle: the agent itself never holds
 // the key.
 func (a *attempt) putSolution(ctx context.Context, key task.Key) error {
-	if err := a.putSolutionFiles(ctx, key); err != nil {
-		return &endError{trial.CauseTaskMalformed, err}
+	err := a.putSolutionFiles(ctx, key)
+	if err != nil && !errors.Is(err, sandbox.ErrLost) && ctx.Err() == nil {
+		return &endError{trial.CauseTaskMalformed, fmt.Errorf("put the solution of %s: %w", a.p.task.Name, err)}
 	}
-	r, err := sandbox.Exec(ctx, a.sb, sandbox.Command{Args: []string{"chmod", "+x", "/solution/solve.sh"}, Dir: "/"}, sandbox.ExecOptions{Timeout: time.Minute})
-	if err != nil {
-		return fmt.Errorf("make the solution executable: %w", err)
-	}
-	if r.Exit.Code != 0 {
-		return &endError{trial.CauseTaskMalformed, fmt.Errorf("task %s: solution has no solve.sh: %s", a.p.task.Name, bytes.TrimSpace(r.Stderr))}
-	}
-	return nil
+	return err
 }
 
 // putSolutionFiles copies the solution's directory, without what its
@@ -208,10 +202,16 @@ func (a *attempt) putSolutionFiles(ctx context.Context, key task.Key) error {
 		if err != nil {
 			return err
 		}
-		caps := sandbox.TreeCaps{Skip: func(rel string, _ bool) bool { return !slices.Contains(names, rel) }}
+		caps := sandbox.TreeCaps{
+			Skip:       func(rel string, _ bool) bool { return !slices.Contains(names, rel) },
+			Executable: func(rel string) bool { return rel == "solve.sh" },
+		}
 		if err := sandbox.PutDir(ctx, a.sb, "/solution", key.Solution, caps); err != nil {
 			return err
 		}
+	}
+	if len(key.SolutionFiles) == 0 {
+		return nil
 	}
 	var buf bytes.Buffer
 	w := tar.NewWriter(&buf)

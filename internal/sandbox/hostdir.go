@@ -21,6 +21,8 @@ type TreeCaps struct {
 	// Skip leaves out a path, slash-separated and relative to the tree's root;
 	// a skipped directory is not entered. Nil skips nothing.
 	Skip func(rel string, dir bool) bool
+	// Executable gives a file all three execute bits. Nil gives none.
+	Executable func(rel string) bool
 }
 
 func (c TreeCaps) orDefaults() TreeCaps {
@@ -61,7 +63,7 @@ func PutDir(ctx context.Context, t Trees, dst image.Path, dir string, caps TreeC
 // tarRoot writes root's content as a tar stream in lexical order.
 func tarRoot(ctx context.Context, w io.Writer, root *os.Root, caps TreeCaps) error {
 	tw := tar.NewWriter(w)
-	files, bytes := 0, int64(0)
+	files := 0
 	err := fs.WalkDir(root.FS(), ".", func(p string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -81,8 +83,8 @@ func tarRoot(ctx context.Context, w io.Writer, root *os.Root, caps TreeCaps) err
 		if files++; files > caps.Files {
 			return fmt.Errorf("more than %d entries: %w", caps.Files, ErrTooLarge)
 		}
-		n, err := tarEntry(tw, root, p, caps.Bytes-bytes)
-		bytes += n
+		n, err := tarEntry(tw, root, p, caps)
+		caps.Bytes -= n
 		return err
 	})
 	if err != nil {
@@ -91,8 +93,8 @@ func tarRoot(ctx context.Context, w io.Writer, root *os.Root, caps TreeCaps) err
 	return tw.Close()
 }
 
-// tarEntry writes one entry of at most room bytes and returns its size.
-func tarEntry(tw *tar.Writer, root *os.Root, p string, room int64) (int64, error) {
+// tarEntry writes one entry of at most caps.Bytes and returns its size.
+func tarEntry(tw *tar.Writer, root *os.Root, p string, caps TreeCaps) (int64, error) {
 	info, err := root.Lstat(p)
 	if err != nil {
 		return 0, err
@@ -119,7 +121,10 @@ func tarEntry(tw *tar.Writer, root *os.Root, p string, room int64) (int64, error
 	if !info.Mode().IsRegular() {
 		return 0, tw.WriteHeader(h)
 	}
-	if info.Size() > room {
+	if caps.Executable != nil && caps.Executable(p) {
+		h.Mode |= 0o111
+	}
+	if info.Size() > caps.Bytes {
 		return 0, fmt.Errorf("%s: %w", p, ErrTooLarge)
 	}
 	f, err := root.OpenFile(p, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe swapped in must not block
