@@ -134,6 +134,7 @@ func (k *keeper) answer(q request, fds []int) (out []int, pid int, err error) {
 		switch q.Op {
 		case opPut:
 			err = k.put(q, pipe)
+			k.spawner.settle()
 		case opGet:
 			err = k.get(q, pipe)
 		default:
@@ -151,6 +152,7 @@ func (k *keeper) answer(q request, fds []int) (out []int, pid int, err error) {
 		out, err = k.freeze(q)
 	case opPeek:
 		err = k.peek(q)
+		k.spawner.settle()
 	case opDrop:
 		err = k.drop(q.Snapshot)
 	case opDestroy:

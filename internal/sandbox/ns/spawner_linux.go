@@ -243,6 +243,15 @@ func (s *spawner) spawn() (*initProc, error) {
 	return p, nil
 }
 
+// settle waits until every init that is being started runs its program. Until
+// then it holds a copy of each descriptor that was open when it was forked, and
+// a file that somebody holds open for writing cannot be executed (ETXTBSY):
+// what was just put into a tree might be run at once.
+func (s *spawner) settle() {
+	s.reap.mu.Lock()
+	defer s.reap.mu.Unlock()
+}
+
 // bootTime is how long an init may take on a busy machine.
 const bootTime = 30 * time.Second
 
