@@ -29,7 +29,7 @@ func backends(t testing.TB) []backendMaker {
 
 // world is an image, a backend, and an agent's work upon them.
 type world struct {
-	t     *testing.T
+	t     testing.TB
 	spy   *spy
 	store *image.Store
 	img   image.Image
@@ -53,7 +53,7 @@ func everywhere(t *testing.T, f func(t *testing.T, w *world)) {
 }
 
 // of is the same world for a part of a test.
-func (w *world) of(t *testing.T) *world {
+func (w *world) of(t testing.TB) *world {
 	part := *w
 	part.t = t
 	return &part
