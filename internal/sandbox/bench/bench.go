@@ -299,7 +299,7 @@ func (r *run) cycles(ctx context.Context, workers int) error {
 	var mu sync.Mutex
 	var all, create samples
 	var failed error
-	total := max(4*workers, 2*r.Rounds)
+	total := max(2*workers, 2*r.Rounds)
 	next := make(chan struct{}, total)
 	for range total {
 		next <- struct{}{}

@@ -114,7 +114,8 @@ func (b *Backend) startKeeper() error {
 	}
 	b.cmd = &exec.Cmd{
 		Path: b.conf.Self[0], Args: append([]string{keeperMarker}, b.conf.Self[1:]...), Dir: "/",
-		Env:        []string{"GOMAXPROCS=4"},
+		// A program built with the race detector would sleep for a second at its end.
+		Env:        []string{"GOMAXPROCS=4", "GORACE=atexit_sleep_ms=0"},
 		Stderr:     b.noise,
 		ExtraFiles: []*os.File{theirs, exe},
 		SysProcAttr: &syscall.SysProcAttr{

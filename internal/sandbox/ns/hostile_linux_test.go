@@ -226,7 +226,7 @@ func arena(t *testing.T, b *Backend, change ...func(*sandbox.Spec)) sandbox.Sand
 
 func assault(t *testing.T, s sandbox.Starter, name string) string {
 	t.Helper()
-	p := sandbox.Command{Args: []string{"/attack", name}, Env: []string{"ASSAY_ATTACK=1"}}
+	p := sandbox.Command{Args: []string{"/attack", name}, Env: []string{"ASSAY_ATTACK=1", "GORACE=atexit_sleep_ms=0"}}
 	r, err := sandbox.Exec(t.Context(), s, p, sandbox.ExecOptions{Timeout: 30 * time.Second})
 	if err != nil {
 		t.Fatal(err)

@@ -90,6 +90,7 @@ func probeBroken(t *testing.T, what string) []doctor.Finding {
 	dir := t.TempDir()
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Args = []string{brokenMarker, what, dir}
+	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0")
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{
