@@ -10,12 +10,8 @@ func Script(path image.Path) []string {
 	return []string{"/bin/sh", "-c", launcher, string(path)}
 }
 
-// launcher uses nothing but the shell itself: the image may hold no more.
+// launcher runs the script by bash's exec where there is a bash: the kernel
+// obeys a shebang, and what has none is left to the shell that tried.
 const launcher = `exec 2>&1
-line=
-IFS= read -r line <"$0"
-case $line in
-'#!'* | ?ELF*) exec "$0" ;;
-esac
-command -v bash >/dev/null && exec bash "$0"
-exec sh "$0"`
+command -v bash >/dev/null && exec bash -c 'exec "$0"' "$0"
+exec "$0"`
