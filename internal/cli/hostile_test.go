@@ -30,7 +30,7 @@ var hostileAgents = []struct {
 	{"plants tests and reward", `mkdir -p /tests /logs/verifier; echo 1 > /logs/verifier/reward.txt; echo '{"reward":1}' > /logs/verifier/reward.json; printf '#!/bin/sh\necho 1 > /logs/verifier/reward.txt\n' > /tests/test.sh; chmod 555 /tests /tests/test.sh /logs/verifier; exit 0`, trial.Fail, trial.CauseUnsolved},
 	{"plants links", `rm -rf /tests /logs; ln -s /etc /tests; ln -s /app /logs; ln -sf /etc/passwd /app/answer; exit 0`, trial.Inconclusive, trial.CauseRewardMalformed},
 	{"forks without end", `f() { f | f & f; }; f; sleep 86398.MARK`, trial.Fail, ""},
-	{"floods its output", `head -c 300000000 /dev/zero; exit 0`, trial.Fail, trial.CauseUnsolved},
+	{"floods its output", `head -c 100000000 /dev/zero; exit 0`, trial.Fail, trial.CauseUnsolved},
 	{"removes everything", `rm -rf --no-preserve-root / 2>/dev/null; exit 0`, "", ""},
 }
 
@@ -41,7 +41,7 @@ func TestHostileAgents(t *testing.T) {
 	b := newCrashBed(t)
 	dir := filepath.Join(scratch(t), "jobs")
 	args := []string{"assay", "--store", b.store, "run", "-q", "-p", b.set, "-o", dir, "--job-name", "hostile",
-		"-n", "4", "--agent-timeout", "3s", "--disk-mb", "32", "--retries", "0", "-a", "oracle"}
+		"-n", "4", "--agent-timeout", "5s", "--disk-mb", "32", "--retries", "0", "-a", "oracle"}
 	specs := map[string]int{}
 	for i, h := range hostileAgents {
 		spec := "command:" + strings.ReplaceAll(h.program, "MARK", strings.TrimPrefix(b.marker, "86399."))
