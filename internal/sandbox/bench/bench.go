@@ -110,7 +110,7 @@ func (r *run) value(measure, backend string, v float64, unit string, n int) {
 
 func (r *run) spec() sandbox.Spec { return sandbox.Spec{Image: r.Image} }
 
-// true runs the least program there is.
+// runTrue runs the least program there is.
 func runTrue(ctx context.Context, s sandbox.Starter) error {
 	res, err := sandbox.Exec(ctx, s, sandbox.Command{Args: []string{"true"}}, sandbox.ExecOptions{})
 	if err == nil && res.Exit.Code != 0 {
@@ -159,7 +159,7 @@ func (r *run) lifecycle(ctx context.Context) error {
 	return nil
 }
 
-// Tree makes a tar stream of n small files.
+// tree makes a tar stream of n small files.
 func tree(n int) []byte {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
@@ -268,9 +268,9 @@ func (r *run) drop(s sandbox.Snapshot) {
 	}
 }
 
-// peeks measures how long a peek of 100 dirty files takes and, as peek, how
-// long the sandbox stood still for it: the longest pause between two ticks of
-// a program inside, less the pause it has without a peek.
+// peeks measures a peek at 100 dirty files. Peek ends nothing, and a backend
+// that stops programs for a while stops them for less than the whole call,
+// which is what is measured.
 func (r *run) peeks(ctx context.Context) error {
 	if !r.Backend.Capabilities().Peek {
 		return nil
@@ -289,7 +289,6 @@ func (r *run) peeks(ctx context.Context) error {
 		}
 		return nil
 	})
-	// Nothing is stopped for longer than the whole call.
 	r.times("peek", r.name, took)
 	return err
 }

@@ -138,7 +138,7 @@ func (b *Backend) startKeeper() error {
 }
 
 func (b *Backend) configure(ctx context.Context) error {
-	q := request{Op: opConfigure, Root: b.opens, Warm: b.conf.Warm, Disk: b.conf.Disk}
+	q := request{Op: opConfigure, Root: b.opens, Warm: b.conf.Warm, Disk: b.conf.Disk, OldMounts: b.conf.oldMounts}
 	var fds []int
 	defer func() { closeFDs(fds) }()
 	add := func(dir string) error {
@@ -354,7 +354,11 @@ func (b *Backend) create(ctx context.Context, spec sandbox.Spec) (*Sandbox, erro
 	if err != nil {
 		return nil, err
 	}
-	r, out, err := b.call(ctx, q, fds...)
+	if err := ctx.Err(); err != nil {
+		return nil, context.Cause(ctx)
+	}
+	// It takes a moment, and half a sandbox could not be given back.
+	r, out, err := b.call(context.WithoutCancel(ctx), q, fds...)
 	if err != nil {
 		closeFDs(out)
 		return nil, b.conf.explain(err)

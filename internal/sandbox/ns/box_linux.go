@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -43,11 +44,15 @@ type box struct {
 	skel     string
 	disk     bool
 
+	streams  map[*os.File]bool // pipes of running puts and gets; guarded by keeper.mu
+	changing int               // what replaces the tree and waits for them; guarded by keeper.mu
+
 	mu     sync.RWMutex // written by what replaces the tree
 	base   *stack       // what Create stood upon; holds its volumes
 	on     *stack       // what is below the volume now; holds its volumes
 	vol    *volume
-	root   int // the overlay
+	root   int              // the overlay
+	own    map[*volume]bool // that it wrote and froze: they count against its limits
 	bytes  int64
 	inodes int64
 	gone   bool
@@ -61,6 +66,50 @@ func (k *keeper) box(name string) (*box, error) {
 		return nil, fmt.Errorf("sandbox %s: %w", name, sandbox.ErrClosed)
 	}
 	return b, nil
+}
+
+// enter lets a put, get or peek work on the tree until leave.
+func (k *keeper) enter(name string, pipe *os.File) (b *box, leave func(), err error) {
+	k.mu.Lock()
+	b = k.boxes[name]
+	if b == nil || b.changing > 0 {
+		k.mu.Unlock()
+		return nil, nil, fmt.Errorf("sandbox %s: %w", name, sandbox.ErrClosed)
+	}
+	if pipe != nil {
+		b.streams[pipe] = true
+	}
+	k.mu.Unlock()
+	b.mu.RLock()
+	leave = func() {
+		b.mu.RUnlock()
+		k.mu.Lock()
+		delete(b.streams, pipe)
+		k.mu.Unlock()
+	}
+	if b.gone || b.vol == nil {
+		leave()
+		return nil, nil, fmt.Errorf("sandbox %s: %w", name, sandbox.ErrClosed)
+	}
+	return b, leave, nil
+}
+
+// alone keeps everybody else off the tree until release. Streams do not keep
+// it waiting: they break off.
+func (k *keeper) alone(b *box) (release func()) {
+	k.mu.Lock()
+	b.changing++
+	for pipe := range b.streams {
+		_ = pipe.SetDeadline(time.Unix(1, 0)) // it may be closed already
+	}
+	k.mu.Unlock()
+	b.mu.Lock()
+	return func() {
+		b.mu.Unlock()
+		k.mu.Lock()
+		b.changing--
+		k.mu.Unlock()
+	}
 }
 
 // snapshot returns a snapshot's stack, held.
@@ -80,7 +129,7 @@ func (k *keeper) snapshot(s sandbox.Snapshot) (*stack, error) {
 // create makes volume, overlay and init. It answers with the init's socket,
 // the root and the binds.
 func (k *keeper) create(q request, fds []int) (out []int, pid int, err error) {
-	b := &box{bytes: q.Bytes, inodes: q.Inodes, disk: q.Disk, root: -1}
+	b := &box{streams: map[*os.File]bool{}, own: map[*volume]bool{}, bytes: q.Bytes, inodes: q.Inodes, disk: q.Disk, root: -1}
 	defer func() {
 		if err != nil {
 			k.free(b)
@@ -92,6 +141,9 @@ func (k *keeper) create(q request, fds []int) (out []int, pid int, err error) {
 		b.base, err = k.openLayers(q, &fds)
 	}
 	if err != nil {
+		return nil, 0, err
+	}
+	if b.base, err = k.shallow(b.base, 0); err != nil {
 		return nil, 0, err
 	}
 	b.on = b.base
@@ -272,9 +324,11 @@ func inTree(p image.Path) string { return strings.TrimPrefix(path.Clean("/"+stri
 // and copies of the binds, for the init. The box keeps a descriptor of its own.
 func (k *keeper) freshRoot(b *box) ([]int, error) {
 	bytes, inodes := b.bytes, b.inodes
-	for _, v := range b.on.frozen[min(len(b.base.frozen), len(b.on.frozen)):] {
-		ub, ui := v.used() // what was frozen since counts against the limit
-		bytes, inodes = max(bytes-ub, 1<<16), max(inodes-ui, 16)
+	for _, v := range b.on.frozen {
+		if b.own[v] {
+			ub, ui := v.used()
+			bytes, inodes = max(bytes-ub, 1<<16), max(inodes-ui, 16)
+		}
 	}
 	v, err := k.newVolume(bytes, inodes, b.disk)
 	if err != nil {
@@ -345,21 +399,62 @@ func (k *keeper) freeze(q request) ([]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	defer k.alone(b)()
 	if b.gone || b.vol == nil {
 		return nil, sandbox.ErrClosed
 	}
 	st := &stack{layers: b.on.layers, frozen: append(slices.Clone(b.on.frozen), b.vol)}
-	k.hold(st.frozen...) // by the snapshot
-	k.hold(st.frozen...) // by the box
-	k.release(b.on.frozen...)
+	k.hold(b.vol)
+	b.own[b.vol] = true
+	if st, err = k.shallow(st, len(b.base.frozen)); err != nil {
+		k.release(b.vol)
+		return nil, err
+	}
+	if last := st.frozen[len(st.frozen)-1]; last != b.vol {
+		b.own = map[*volume]bool{last: true} // all of them merged
+	}
+	k.hold(st.frozen...) // once by the box, as its old stack was, and once by the snapshot
 	b.on = st
 	k.replace(b)
 	k.mu.Lock()
 	k.snaps[q.Snapshot] = st
 	k.mu.Unlock()
 	return k.freshRoot(b)
+}
+
+// maxFrozen is how many frozen volumes a stack may have from one place on:
+// looking up a name that is missing costs about a microsecond for each, and the
+// kernel takes 500.
+const maxFrozen = 48
+
+// shallow merges the volumes from one place on if they have become many. It
+// takes the holds of the given stack over into the one it returns; if it
+// fails, they stay.
+func (k *keeper) shallow(st *stack, from int) (*stack, error) {
+	from = min(from, len(st.frozen))
+	old := st.frozen[from:]
+	if len(old) <= maxFrozen {
+		return st, nil
+	}
+	var bytes, inodes int64
+	disk := false
+	uppers := []string{}
+	for _, v := range slices.Backward(old) {
+		b, i := v.used()
+		bytes, inodes, disk = bytes+b, inodes+i, disk || v.disk
+		uppers = append(uppers, v.upper())
+	}
+	v, err := k.newVolume(bytes+1<<20, inodes, disk)
+	if err != nil {
+		return st, err
+	}
+	if err := copyUppers(uppers, v.upper()); err != nil {
+		k.release(v)
+		return st, fmt.Errorf("merge %d snapshots: %w", len(old), err)
+	}
+	out := &stack{layers: st.layers, frozen: append(slices.Clone(st.frozen[:from]), v)}
+	k.release(old...)
+	return out, nil
 }
 
 // restack throws the written volume away and goes on upon a snapshot, or upon
@@ -369,8 +464,7 @@ func (k *keeper) restack(q request) ([]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	defer k.alone(b)()
 	if b.gone || b.vol == nil {
 		return nil, sandbox.ErrClosed
 	}
@@ -404,9 +498,10 @@ func (k *keeper) drop(s sandbox.Snapshot) error {
 	st := k.snaps[s]
 	delete(k.snaps, s)
 	k.mu.Unlock()
-	if st != nil {
-		k.release(st.frozen...)
+	if st == nil {
+		return fmt.Errorf("there is no snapshot %s", s)
 	}
+	k.release(st.frozen...)
 	return nil
 }
 
@@ -421,8 +516,7 @@ func (k *keeper) destroy(name string) error {
 	}
 	b.init.kill()
 	<-b.init.done
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	defer k.alone(b)()
 	b.gone = true
 	k.free(b)
 	return nil

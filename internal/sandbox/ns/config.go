@@ -31,6 +31,8 @@ type Config struct {
 	Root image.HostPath
 	// Warm is how many inits wait for a sandbox in advance. 0: 1; negative: none.
 	Warm int
+
+	oldMounts bool // for a test: see request
 }
 
 // DefaultRootUID is outside the ranges that distributions give to people,

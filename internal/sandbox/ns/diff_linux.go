@@ -147,12 +147,11 @@ func (d *differ) file(rel string, dir int, base string, st *unix.Stat_t, linked 
 
 // peek copies the written volume of a running sandbox.
 func (k *keeper) peek(q request) error {
-	b, err := k.box(q.Sandbox)
+	b, leave, err := k.enter(q.Sandbox, nil)
 	if err != nil {
 		return err
 	}
-	b.mu.RLock()
-	defer b.mu.RUnlock()
+	defer leave()
 	v, err := k.newVolume(b.bytes, b.inodes, b.disk)
 	if err != nil {
 		return err

@@ -20,13 +20,13 @@ import (
 const maxDepth = 256
 
 // get writes a part of the tree as a tar stream.
-func (k *keeper) get(q request, pipe io.Writer) error {
-	root, err := k.openRoot(q.Sandbox)
+func (k *keeper) get(q request, pipe *os.File) error {
+	b, leave, err := k.enter(q.Sandbox, pipe)
 	if err != nil {
 		return err
 	}
-	defer unix.Close(root)
-	err = k.getFrom(root, q, pipe)
+	defer leave()
+	err = k.getFrom(b.root, q, pipe)
 	if err == unix.ENOENT || err == unix.ENOTDIR {
 		err = os.ErrNotExist
 	}
@@ -113,7 +113,7 @@ func (p *packer) entry(dir int, base, rel string, depth int) error {
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFDIR:
 		h.Typeflag, h.Name = tar.TypeDir, rel+"/"
-		if err := p.header(h); err != nil {
+		if err := p.w.WriteHeader(h); err != nil {
 			return err
 		}
 		return p.dir(dir, base, rel, depth+1)
@@ -123,19 +123,14 @@ func (p *packer) entry(dir int, base, rel string, depth int) error {
 			return err
 		}
 		h.Typeflag, h.Linkname = tar.TypeSymlink, to
-		return p.header(h)
+		return p.w.WriteHeader(h)
 	case unix.S_IFIFO:
 		h.Typeflag = tar.TypeFifo
-		return p.header(h)
+		return p.w.WriteHeader(h)
 	case unix.S_IFREG:
 		return p.file(dir, base, h)
 	}
 	return nil // devices and sockets are no data
-}
-
-// header counts 512 bytes an entry, so that a tree of empty files ends too.
-func (p *packer) header(h *tar.Header) error {
-	return p.w.WriteHeader(h)
 }
 
 func (p *packer) file(dir int, base string, h *tar.Header) error {
@@ -158,7 +153,7 @@ func (p *packer) file(dir int, base string, h *tar.Header) error {
 		key := inode{uint64(st.Dev), st.Ino}
 		if first, ok := p.links[key]; ok {
 			h.Typeflag, h.Linkname = tar.TypeLink, first
-			return p.header(h)
+			return p.w.WriteHeader(h)
 		}
 		p.links[key] = h.Name
 	}
@@ -167,7 +162,7 @@ func (p *packer) file(dir int, base string, h *tar.Header) error {
 		return fmt.Errorf("%.200q: more than %d bytes: %w", h.Name, p.max, sandbox.ErrTooLarge)
 	}
 	p.bytes += h.Size
-	if err := p.header(h); err != nil {
+	if err := p.w.WriteHeader(h); err != nil {
 		return err
 	}
 	// Exactly the announced size, however the file changes meanwhile.

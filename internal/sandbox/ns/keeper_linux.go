@@ -66,6 +66,7 @@ func keep() int {
 	answer := reply{}
 	err = unpack(m, kindRequest, &k.conf)
 	if err == nil {
+		k.oldMounts = k.conf.OldMounts
 		answer.Notes, err = k.setUp(fds)
 	}
 	pid1.CloseAll(fds)
@@ -128,6 +129,10 @@ func (k *keeper) answer(q request, fds []int) (out []int, pid int, err error) {
 		if len(fds) != 1 {
 			pid1.CloseAll(fds)
 			return nil, 0, fmt.Errorf("%s without a pipe", q.Op)
+		}
+		if err := unix.SetNonblock(fds[0], true); err != nil { // for deadlines
+			pid1.CloseAll(fds)
+			return nil, 0, err
 		}
 		pipe := os.NewFile(uintptr(fds[0]), "pipe")
 		defer pipe.Close()

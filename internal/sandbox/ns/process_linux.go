@@ -50,6 +50,9 @@ func (s *Sandbox) start(ctx context.Context, cmd sandbox.Command) (*process, err
 	if len(cmd.Args) == 0 || cmd.Args[0] == "" {
 		return nil, fmt.Errorf("no program given: %w", sandbox.ErrNotStarted)
 	}
+	if err := ctx.Err(); err != nil {
+		return nil, context.Cause(ctx)
+	}
 	p := &process{s: s, tty: cmd.TTY != nil, done: make(chan struct{})}
 	m := s.message(cmd)
 	var theirs []int
@@ -67,7 +70,9 @@ func (s *Sandbox) start(ctx context.Context, cmd sandbox.Command) (*process, err
 	p.id, m.ID = s.next, s.next
 	s.pending[m.ID], s.procs[p.id] = ch, p
 	s.mu.Unlock()
-	a, fds, err := s.await(ctx, m, ch, theirs...)
+	// From here on it is started, whether somebody waits or not: the answer
+	// comes as soon as the program runs.
+	a, fds, err := s.await(context.WithoutCancel(ctx), m, ch, theirs...)
 	if err == nil && p.tty {
 		err = p.terminal(fds)
 	} else {
@@ -120,12 +125,22 @@ func (s *Sandbox) message(cmd sandbox.Command) pid1.Message {
 	}
 	limit(unix.RLIMIT_CORE, 0)
 	limit(unix.RLIMIT_NPROC, s.limits.Pids)
-	limit(unix.RLIMIT_NOFILE, s.limits.OpenFiles)
+	limit(unix.RLIMIT_NOFILE, min(s.limits.OpenFiles, hardFiles()))
 	if s.disk {
 		limit(unix.RLIMIT_FSIZE, s.limits.DiskBytes)
 	}
 	m.Strs = slices.Concat([]string{dir}, programs, cmd.Args, env)
 	return m
+}
+
+// hardFiles is what this process may have open at most: a limit can only be
+// lowered.
+func hardFiles() int64 {
+	var l unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &l) != nil || l.Max > 1<<30 {
+		return 1 << 30
+	}
+	return int64(l.Max)
 }
 
 // noteUser records a user that is not to be had.

@@ -13,28 +13,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// treeOf opens what a request works on: the box's overlay, held against being
-// replaced only as far as this descriptor goes.
-func (k *keeper) openRoot(name string) (int, error) {
-	b, err := k.box(name)
-	if err != nil {
-		return -1, err
-	}
-	b.mu.RLock()
-	defer b.mu.RUnlock()
-	return unix.FcntlInt(uintptr(b.root), unix.F_DUPFD_CLOEXEC, 3)
-}
-
 // put unpacks a tar stream. The tree below is somebody else's while it does:
 // every path is resolved by the kernel below dst, and every last component is
 // made anew, so that no link leads a write anywhere.
-func (k *keeper) put(q request, pipe io.Reader) error {
-	root, err := k.openRoot(q.Sandbox)
+func (k *keeper) put(q request, pipe *os.File) error {
+	b, leave, err := k.enter(q.Sandbox, pipe)
 	if err != nil {
 		return err
 	}
-	defer unix.Close(root)
-	dst, err := mkdirIn(root, inTree(q.Path))
+	defer leave()
+	dst, err := mkdirIn(b.root, inTree(q.Path))
 	if err != nil {
 		return fmt.Errorf("put into %s: %w", q.Path, err)
 	}
@@ -123,6 +111,9 @@ type unpacker struct {
 	has bool
 }
 
+// maxDirTimes bounds what is remembered of an archive.
+const maxDirTimes = 100_000
+
 var errLeaves = errors.New("it leaves the directory it is put into")
 
 // name cleans an entry's name and refuses what points elsewhere.
@@ -162,7 +153,9 @@ func (u *unpacker) entry(h *tar.Header, content io.Reader) error {
 	base, mode := path.Base(rel), uint32(h.Mode&0o7777)
 	switch h.Typeflag {
 	case tar.TypeDir:
-		u.dirs[rel] = h.ModTime
+		if len(u.dirs) < maxDirTimes {
+			u.dirs[rel] = h.ModTime
+		}
 		return makeDir(dir, base, mode)
 	case tar.TypeReg, tar.TypeGNUSparse:
 		return u.file(dir, base, mode, h, content)

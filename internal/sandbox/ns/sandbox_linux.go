@@ -351,7 +351,8 @@ func (s *Sandbox) change(ctx context.Context, fresh bool, q request) error {
 	if err := ctx.Err(); err != nil {
 		return context.Cause(ctx)
 	}
-	ctx = context.WithoutCancel(ctx)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), changeTime)
+	defer cancel()
 	if err := s.do(ctx, pid1.Message{Kind: pid1.Park}); err != nil {
 		return err
 	}
@@ -363,16 +364,40 @@ func (s *Sandbox) change(ctx context.Context, fresh bool, q request) error {
 	return s.enter(ctx, fresh, fds)
 }
 
+// changeTime is how long processes may take to die: one that waits for a disk
+// cannot be killed.
+const changeTime = 2 * time.Minute
+
 // Peek copies what is written while it is written.
 func (s *Sandbox) Peek(ctx context.Context) (sandbox.Snapshot, error) {
 	id := sandbox.Snapshot(rand.Text())
-	_, fds, err := s.b.call(ctx, request{Op: opPeek, Sandbox: s.name, Snapshot: id})
+	q := request{Op: opPeek, Sandbox: s.name, Snapshot: id}
+	_, fds, err := s.b.call(ctx, q)
 	closeFDs(fds)
 	if err != nil {
+		if ctx.Err() != nil { // the keeper goes on with it: a drop that comes after it ends it
+			s.b.after.Go(func() { s.b.dropLate(q) })
+		}
 		return "", fmt.Errorf("peek: %w", err)
 	}
 	s.b.remember(id, s.layers)
 	return id, nil
+}
+
+// dropLate frees the snapshot of a peek that nobody waits for any more.
+func (b *Backend) dropLate(q request) {
+	for range 100 {
+		select {
+		case <-b.done:
+			return
+		case <-time.After(time.Second):
+		}
+		_, fds, err := b.call(context.Background(), request{Op: opDrop, Snapshot: q.Snapshot})
+		closeFDs(fds)
+		if err == nil {
+			return
+		}
+	}
 }
 
 func (b *Backend) remember(id sandbox.Snapshot, layers []image.LayerID) {

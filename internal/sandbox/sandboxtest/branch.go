@@ -1,9 +1,12 @@
 package sandboxtest
 
 import (
+	"context"
 	"errors"
+	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"assay/internal/image"
 	"assay/internal/sandbox"
@@ -150,12 +153,48 @@ func (h harness) branches(t *testing.T) {
 	t.Run("many generations", func(t *testing.T) {
 		s := h.create(t)
 		var snaps []sandbox.Snapshot
-		for i := range 40 {
+		for i := range 60 {
 			ok(t, s, "echo "+strings.Repeat("x", i+1)+" > /gen; echo x > /g"+strings.Repeat("y", i))
 			snaps = append(snaps, snapshot(t, s))
 		}
-		for _, i := range []int{0, 20, 39} {
+		for _, i := range []int{0, 20, 47, 48, 49, 50, 59} {
 			equal(t, "a generation", ok(t, h.fork(t, snaps[i]), "cat /gen"), strings.Repeat("x", i+1))
+		}
+	})
+	t.Run("forks of forks", func(t *testing.T) {
+		s := h.create(t)
+		for i := range 55 {
+			ok(t, s, "echo "+strings.Repeat("x", i+1)+" > /gen; rm -f /old; mkdir /dir"+strings.Repeat("y", i)+"; echo > /old")
+			snap := snapshot(t, s)
+			s.Close()
+			s = h.fork(t, snap)
+		}
+		equal(t, "the last", ok(t, s, "cat /gen"), strings.Repeat("x", 55))
+		ok(t, s, "test -d /dir && test -d /diryyyyy && test -f /old")
+	})
+	t.Run("a put that hangs", func(t *testing.T) {
+		s := h.create(t)
+		hangs, w := io.Pipe()
+		defer w.Close()
+		done := make(chan error, 1)
+		go func() { done <- s.Put(context.Background(), "/put", hangs) }()
+		if _, err := w.Write(pack(t, entry{name: "first", mode: 0o644, body: "x"}).Bytes()[:1024]); err != nil {
+			t.Fatal(err)
+		}
+		snap := snapshot(t, s)
+		w.CloseWithError(errors.New("given up"))
+		select {
+		case err := <-done:
+			if err == nil {
+				t.Error("half an archive was taken")
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatal("put hangs")
+		}
+		before := len(get(t, h.fork(t, snap), "/put"))
+		ok(t, s, "echo later > /put/later")
+		if n := len(get(t, h.fork(t, snap), "/put")); n != before {
+			t.Errorf("the snapshot changed: %d entries, then %d", before, n)
 		}
 	})
 	t.Run("peek", h.peek)
