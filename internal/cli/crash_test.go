@@ -32,12 +32,17 @@ const crashTrials = 40
 // TestCrash kills a job of 40 trials with SIGKILL, once at each named write,
 // rename and event boundary and at random moments besides, and resumes each:
 // zero lost, zero repeated, zero corrupt, no process left.
-// ASSAY_CRASH_RANDOM sets how many random moments (10), ASSAY_CRASH_SEED the seed.
+// ASSAY_CRASH_RANDOM sets how many random moments (10), ASSAY_CRASH_SEED the seed,
+// ASSAY_CRASH_EVERY=N takes only every Nth boundary (1).
 func TestCrash(t *testing.T) {
 	needSandbox(t)
 	b := newCrashBed(t)
 	full := b.reference(t)
+	every := max(1, number("ASSAY_CRASH_EVERY", 1))
 	for i, name := range store.Boundaries() {
+		if i%every != 0 {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(scratch(t), "job")
 			// some boundaries are passed once a job, others once a trial or event
@@ -57,13 +62,7 @@ func TestCrash(t *testing.T) {
 			b.resume(t, dir)
 		})
 	}
-	n, seed := 10, uint64(time.Now().UnixNano())
-	if s, err := strconv.Atoi(os.Getenv("ASSAY_CRASH_RANDOM")); err == nil {
-		n = s
-	}
-	if s, err := strconv.ParseUint(os.Getenv("ASSAY_CRASH_SEED"), 10, 64); err == nil {
-		seed = s
-	}
+	n, seed := number("ASSAY_CRASH_RANDOM", 10), uint64(number("ASSAY_CRASH_SEED", int(time.Now().UnixNano())))
 	t.Logf("%d random moments within %s, seed %d", n, full, seed)
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	for i := range n {
@@ -80,6 +79,14 @@ func TestCrash(t *testing.T) {
 			b.resume(t, dir)
 		})
 	}
+}
+
+// number is an environment variable's value.
+func number(name string, standard int) int {
+	if n, err := strconv.Atoi(os.Getenv(name)); err == nil {
+		return n
+	}
+	return standard
 }
 
 func newCrashBed(t *testing.T) *crashBed {
