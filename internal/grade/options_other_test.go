@@ -2,6 +2,12 @@
 
 package grade
 
-import "assay/internal/image"
+import (
+	"testing"
+
+	"assay/internal/image"
+)
 
 func storeOptions() image.Options { return image.Options{Volatile: true} }
+
+func realBackends(testing.TB) []backendMaker { return nil }

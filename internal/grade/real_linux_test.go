@@ -28,9 +28,13 @@ func storeOptions() image.Options {
 	return o
 }
 
-// realBackends are the sandboxes with walls that this machine can give.
+// realBackends run real programs: without walls on this machine, and with the
+// walls that it can give.
 func realBackends(testing.TB) []backendMaker {
-	return []backendMaker{{"ns", openNS, true}}
+	return []backendMaker{
+		{"host", func(t testing.TB, s *image.Store) sandbox.Backend { return newHostBackend(t, s) }, false},
+		{"ns", openNS, true},
+	}
 }
 
 func openNS(t testing.TB, s *image.Store) sandbox.Backend {

@@ -23,10 +23,6 @@ type backendMaker struct {
 	walls bool
 }
 
-func backends(t testing.TB) []backendMaker {
-	return append([]backendMaker{{"host", func(t testing.TB, s *image.Store) sandbox.Backend { return newHostBackend(t, s) }, false}}, realBackends(t)...)
-}
-
 // world is an image, a backend, and an agent's work upon them.
 type world struct {
 	t     testing.TB
@@ -39,7 +35,7 @@ type world struct {
 // everywhere runs a test on each backend, with a fresh world.
 func everywhere(t *testing.T, f func(t *testing.T, w *world)) {
 	t.Helper()
-	for _, b := range backends(t) {
+	for _, b := range realBackends(t) {
 		t.Run(b.name, func(t *testing.T) {
 			t.Parallel()
 			s := newStore(t)
