@@ -18,7 +18,9 @@ import (
 // spawner starts inits. It does so from a thread whose mount namespace holds
 // nearly nothing: every init gets a copy of it.
 type spawner struct {
-	exe     int  // this program
+	exe     int // this program
+	stderr  int
+	null    int  // the thread's
 	dynamic bool // the program has an interpreter and libraries
 	asks    chan chan<- spawned
 	warm    chan *initProc
@@ -64,11 +66,15 @@ func newSpawner(warm int) (*spawner, error) {
 	if err != nil {
 		return nil, err
 	}
+	stderr, err := unix.FcntlInt(2, unix.F_DUPFD_CLOEXEC, 64)
+	if err != nil {
+		return nil, err
+	}
 	dynamic, err := needsInterpreter(exe)
 	if err != nil {
 		return nil, err
 	}
-	s := &spawner{exe: exe, dynamic: dynamic, asks: make(chan chan<- spawned), warm: make(chan *initProc, max(warm, 0)),
+	s := &spawner{exe: exe, stderr: stderr, dynamic: dynamic, asks: make(chan chan<- spawned), warm: make(chan *initProc, max(warm, 0)),
 		stop: make(chan struct{}), reap: newReaper()}
 	ready := make(chan error)
 	go s.run(ready) // its thread ends with the keeper: namespaces cannot be given back
@@ -95,7 +101,15 @@ func (s *spawner) run(ready chan<- error) {
 		ready <- err
 		return
 	}
-	ready <- nil
+	null, err := unix.Open("/hostdev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err == nil {
+		s.null, err = unix.FcntlInt(uintptr(null), unix.F_DUPFD_CLOEXEC, 64)
+		unix.Close(null)
+	}
+	ready <- err
+	if err != nil {
+		return
+	}
 	for {
 		select {
 		case <-s.stop:
@@ -207,35 +221,29 @@ func (s *spawner) spawn() (*initProc, error) {
 	if err != nil {
 		return nil, err
 	}
+	for i, fd := range pair { // above the numbers that an init is born with
+		if pair[i], err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 8); err == nil {
+			unix.Close(fd)
+		} else {
+			pair[i] = fd
+		}
+	}
 	defer unix.Close(pair[1])
-	null, err := unix.Open("/hostdev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
-	if err != nil {
-		unix.Close(pair[0])
-		return nil, err
+	birth := pid1.Birth{
+		Path: fmt.Sprintf("/proc/self/fd/%d", s.exe), Args: []string{pid1.Marker}, Flags: initFlags,
+		// One processor: init waits nearly always. It need not look for the limits of a container to know.
+		Env: []string{"GOMAXPROCS=1", "GODEBUG=containermaxprocs=0,updatemaxprocs=0"},
+		// Its errors go where the keeper's go.
+		Files: [4]int{s.null, s.null, s.stderr, pair[1]},
 	}
-	defer unix.Close(null)
-	attr := &syscall.ProcAttr{
-		// No Dir: the working directory stays the namespace's root, for BackToRoot.
-		// One processor: init waits nearly always. Its errors go where the keeper's go.
-		Env:   []string{"GOMAXPROCS=1"},
-		Files: []uintptr{uintptr(null), uintptr(null), 2, uintptr(pair[1])},
-		Sys: &syscall.SysProcAttr{
-			Cloneflags:  initFlags,
-			UidMappings: []syscall.SysProcIDMap{{Size: 1}},
-			GidMappings: []syscall.SysProcIDMap{{Size: 1}},
-		},
-	}
-	argv := []string{pid1.Marker}
 	if s.dynamic {
-		attr.Sys.Chroot = "/host"
-		argv = append(argv, pid1.BackToRoot)
+		birth.Root = "/host"
+		birth.Args = append(birth.Args, pid1.BackToRoot)
 	}
-	p := &initProc{sock: pair[0], fd: -1, done: make(chan struct{})}
-	attr.Sys.PidFD = &p.fd
+	p := &initProc{sock: pair[0], done: make(chan struct{})}
 	s.reap.mu.Lock()
 	defer s.reap.mu.Unlock()
-	p.pid, err = syscall.ForkExec(fmt.Sprintf("/proc/self/fd/%d", s.exe), argv, attr)
-	if err != nil {
+	if p.pid, p.fd, err = birth.Start(); err != nil {
 		unix.Close(pair[0])
 		return nil, stepError(stepInit, err)
 	}

@@ -167,7 +167,7 @@ func (p *program) clone(report int) (pid, errno uintptr) {
 		fd    uintptr
 	)
 	runtimeBeforeFork() // the stack cannot grow until runtimeAfterFork
-	if pid, errno = vfork(uintptr(syscall.SIGCHLD) | syscall.CLONE_VFORK | shared); errno != 0 || pid != 0 {
+	if pid, errno = vfork(uintptr(syscall.SIGCHLD)|syscall.CLONE_VFORK|shared, nil); errno != 0 || pid != 0 {
 		return pid, errno
 	}
 

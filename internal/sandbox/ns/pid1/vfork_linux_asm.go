@@ -8,5 +8,8 @@ import "syscall"
 // program: nothing is copied.
 const shared = syscall.CLONE_VM
 
-// vfork clones; the caller sleeps until the child has executed or ended.
-func vfork(flags uintptr) (pid, errno uintptr)
+// vfork clones; the caller sleeps until the child has executed or ended. With
+// CLONE_PIDFD, pidfd receives a descriptor of the child.
+//
+//go:noescape
+func vfork(flags uintptr, pidfd *int32) (pid, errno uintptr)

@@ -46,9 +46,9 @@ const Marker = "assay-ns-init"
 // directory than the one it works in, which is its working directory.
 const BackToRoot = "back-to-root"
 
-// inline is the most bytes a packet carries; the kernel's default socket
-// buffer holds several of them.
-const inline = 32 << 10
+// inline is the most bytes a packet carries. Every sandbox has two buffers of
+// this size; the kernel's default socket buffer holds many.
+const inline = 8 << 10
 
 // maxSpilled bounds what a receiver maps into memory: Linux allows programs
 // 2 MiB of arguments by default.

@@ -1,0 +1,123 @@
+package pid1
+
+import (
+	"syscall"
+	"unsafe"
+)
+
+// Birth says how an init is started. Everything of it is in the form the kernel
+// takes: the child shares its parent's memory and allocates nothing.
+type Birth struct {
+	Path  string // of the program, in the parent's view
+	Args  []string
+	Env   []string
+	Root  string // chroot before exec; empty: none
+	Files [4]int // its descriptors 0 to 3, all of them above 3 here
+	Flags uintptr
+}
+
+// Start clones with the namespaces of Flags, among them a user namespace in
+// which the parent's own id is 0 and the only one, and executes. The calling
+// thread's directory and mount namespace are what the child starts from; its
+// /proc must show the child. The pidfd is close-on-exec.
+func (b Birth) Start() (pid, pidfd int, err error) {
+	var report [2]int
+	if err := syscall.Pipe2(report[:], syscall.O_CLOEXEC); err != nil {
+		return 0, -1, err
+	}
+	defer syscall.Close(report[0])
+	c := &labour{path: cbytes(b.Path), argv: vector(b.Args), envv: vector(b.Env), fds: b.Files, flags: b.Flags,
+		maps: [3]mapping{
+			{cbytes("/proc/self/setgroups"), []byte("deny")},
+			{cbytes("/proc/self/uid_map"), []byte("0 0 1")},
+			{cbytes("/proc/self/gid_map"), []byte("0 0 1")},
+		}, report: report[1], pidfd: -1}
+	if b.Root != "" {
+		c.root = cbytes(b.Root)
+	}
+	n, eno := c.clone()
+	runtimeAfterFork()
+	syscall.Close(report[1])
+	if eno != 0 {
+		return 0, -1, syscall.Errno(eno)
+	}
+	var said [8]byte
+	if m, _ := syscall.Read(report[0], said[:]); m == len(said) {
+		_, _ = syscall.Wait4(int(n), nil, 0, nil) // unless somebody waits for all children
+		syscall.Close(int(c.pidfd))
+		return 0, -1, syscall.Errno(*(*uint64)(unsafe.Pointer(&said)))
+	}
+	return int(n), int(c.pidfd), nil
+}
+
+type mapping struct {
+	file *byte
+	text []byte
+}
+
+type labour struct {
+	path       *byte
+	root       *byte
+	argv, envv []*byte
+	fds        [4]int
+	flags      uintptr
+	maps       [3]mapping
+	report     int
+	pidfd      int32
+}
+
+const clonePidfd = 0x1000
+
+// clone is like program.clone: the child stays in this frame and never returns.
+//
+//go:norace
+//go:noinline
+//go:nocheckptr
+func (c *labour) clone() (pid, errno uintptr) {
+	argv, envv := unsafe.Pointer(&c.argv[0]), unsafe.Pointer(&c.envv[0])
+	cwd := uintptr(0)
+	cwd-- // AT_FDCWD is -100
+	cwd -= 99
+	var (
+		empty, what uint64
+		e           syscall.Errno
+		fd          uintptr
+		i           int
+	)
+	runtimeBeforeFork()
+	if pid, errno = vfork(uintptr(syscall.SIGCHLD)|syscall.CLONE_VFORK|shared|clonePidfd|c.flags, &c.pidfd); errno != 0 || pid != 0 {
+		return pid, errno
+	}
+
+	runtimeAfterForkInChild()
+	for i = range c.fds {
+		if _, _, e = syscall.RawSyscall(syscall.SYS_DUP3, uintptr(c.fds[i]), uintptr(i), 0); e != 0 {
+			goto failed
+		}
+	}
+	for i = range c.maps {
+		m := &c.maps[i]
+		fd, _, e = syscall.RawSyscall6(syscall.SYS_OPENAT, cwd, uintptr(unsafe.Pointer(m.file)), syscall.O_WRONLY|syscall.O_CLOEXEC, 0, 0, 0)
+		if e != 0 {
+			goto failed
+		}
+		if _, _, e = syscall.RawSyscall(syscall.SYS_WRITE, fd, uintptr(unsafe.Pointer(&m.text[0])), uintptr(len(m.text))); e != 0 {
+			goto failed
+		}
+		syscall.RawSyscall(syscall.SYS_CLOSE, fd, 0, 0)
+	}
+	if c.root != nil {
+		if _, _, e = syscall.RawSyscall(syscall.SYS_CHROOT, uintptr(unsafe.Pointer(c.root)), 0, 0); e != 0 {
+			goto failed
+		}
+	}
+	syscall.RawSyscall6(syscall.SYS_RT_SIGPROCMASK, sigSetmask, uintptr(unsafe.Pointer(&empty)), 0, 8, 0, 0)
+	_, _, e = syscall.RawSyscall(syscall.SYS_EXECVE, uintptr(unsafe.Pointer(c.path)), uintptr(argv), uintptr(envv))
+
+failed:
+	what = uint64(e)
+	syscall.RawSyscall(syscall.SYS_WRITE, uintptr(c.report), uintptr(unsafe.Pointer(&what)), 8)
+	for {
+		syscall.RawSyscall(syscall.SYS_EXIT_GROUP, 253, 0, 0)
+	}
+}
