@@ -64,31 +64,43 @@ func Combine(s Strategy, steps []StepVerdict) map[string]json.Number {
 	return out
 }
 
-// mean divides exactly when every value is an integer and sums with
-// compensation otherwise, as Python's sum() does; "" is a missing value, 0.
+// mean is Python 3.12's sum(values) / len(values): integers exactly, floats
+// with compensation, an integer after a float without. "" is a missing value,
+// the integer 0.
 func mean(values []json.Number) json.Number {
 	whole := new(big.Int)
-	exact := true
-	for _, v := range values {
+	for i, v := range values {
 		if v == "" {
 			continue
 		}
-		i, ok := integer(v)
+		n, ok := integer(v)
 		if !ok {
-			exact = false
-			break
+			return spellFinite(floatSum(whole, values[i:]) / float64(len(values)))
 		}
-		whole.Add(whole, i)
+		whole.Add(whole, n)
 	}
-	if exact {
-		f, _ := new(big.Rat).SetFrac(whole, big.NewInt(int64(len(values)))).Float64()
-		return spellFinite(f)
-	}
-	sum, lost := 0.0, 0.0
-	for _, v := range values {
-		x := 0.0
-		if v != "" {
-			x, _ = strconv.ParseFloat(string(v), 64) // parsed before; out of range is ±Inf
+	f, _ := new(big.Rat).SetFrac(whole, big.NewInt(int64(len(values)))).Float64()
+	return spellFinite(f)
+}
+
+// floatSum goes on from a sum of integers with values of which the first is a
+// float.
+func floatSum(whole *big.Int, values []json.Number) float64 {
+	sum, _ := new(big.Float).SetInt(whole).Float64()
+	sum += toFloat(values[0])
+	lost := 0.0
+	compensate := whole.IsInt64() // beyond that Python adds one by one
+	for _, v := range values[1:] {
+		x := toFloat(v)
+		n, isInt := integer(v)
+		switch {
+		case v == "" || isInt && n.IsInt64() || !compensate:
+			sum += x
+			continue
+		case isInt:
+			sum += lost // Python gives the compensation up here
+			sum, lost, compensate = sum+x, 0, false
+			continue
 		}
 		t := sum + x
 		if math.Abs(sum) >= math.Abs(x) {
@@ -101,7 +113,13 @@ func mean(values []json.Number) json.Number {
 	if !math.IsNaN(lost) && !math.IsInf(lost, 0) {
 		sum += lost
 	}
-	return spellFinite(sum / float64(len(values)))
+	return sum
+}
+
+// toFloat reads a number that was parsed before; out of range is ±Inf.
+func toFloat(n json.Number) float64 {
+	f, _ := strconv.ParseFloat(string(n), 64)
+	return f
 }
 
 // spellFinite keeps a mean of huge rewards a number that JSON can hold.
@@ -119,7 +137,7 @@ func Below(rewards map[string]json.Number, minimum map[string]float64) (why stri
 	for _, k := range sortedKeys(minimum) {
 		got := math.Inf(-1)
 		if n, ok := rewards[k]; ok {
-			got, _ = strconv.ParseFloat(string(n), 64) // parsed before
+			got = toFloat(n)
 		}
 		if got < minimum[k] {
 			return fmt.Sprintf("%s = %s is below min_reward %s", k, number(got), number(minimum[k])), true

@@ -11,6 +11,7 @@
 //   - sealed and separate grading never touch the agent's own sandbox;
 //   - no process of the verifier is alive when its rewards are read;
 //   - nothing the agent left in /tests or /logs/verifier is seen;
-//   - setid bits, devices, sockets and fifos of the agent do not cross;
+//   - setid bits, devices, sockets and fifos of the agent do not cross in a
+//     patch or an artifact;
 //   - all that is copied to the host is capped in bytes and files.
 package grade

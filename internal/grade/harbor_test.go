@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // harborParser reads lines of "json|txt <base64>" and answers with one line
@@ -131,6 +133,84 @@ func sameAsHarbor(t *testing.T, kind, body, line string) (accepted bool) {
 		}
 	}
 	return true
+}
+
+// harborMean answers each line, a list of steps' rewards or null, with what
+// Harbor makes of them.
+const harborMean = `
+import json, sys, types
+from harbor.trial.trial import Trial
+from harbor.models.verifier.result import VerifierResult
+for line in sys.stdin:
+    steps = [types.SimpleNamespace(verifier_result=None if r is None else VerifierResult(rewards=r)) for r in json.loads(line)]
+    out = Trial._aggregate_step_rewards(types.SimpleNamespace(result=types.SimpleNamespace(step_results=steps)))
+    print(json.dumps(None if out is None else {k: repr(v) for k, v in out.rewards.items()}))
+`
+
+// The mean over steps is Harbor's to the last digit.
+func TestMeanAsHarbor(t *testing.T) {
+	python := os.Getenv("HARBOR_PYTHON")
+	if python == "" {
+		t.Skip("HARBOR_PYTHON is not set: no Harbor to compare with")
+	}
+	r := rand.New(rand.NewPCG(3, 4))
+	values := []json.Number{"0", "1", "1", "0.1", "0.2", "0.3", "-2.5", "1e3", "0.30000000000000004", "7", "12345678901234567890", "1e16", "1e-9"}
+	var all [][]StepVerdict
+	var in bytes.Buffer
+	for range 2000 {
+		var steps []StepVerdict
+		var plain []map[string]json.Number
+		for range r.IntN(5) {
+			var m map[string]json.Number
+			if r.IntN(6) > 0 {
+				m = map[string]json.Number{}
+				for _, k := range []string{"reward", "a"}[:r.IntN(3)] {
+					m[k] = values[r.IntN(len(values))]
+				}
+			}
+			steps, plain = append(steps, StepVerdict{Rewards: m}), append(plain, m)
+		}
+		if plain == nil {
+			plain = []map[string]json.Number{}
+		}
+		b, err := json.Marshal(plain)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, steps)
+		in.Write(append(b, '\n'))
+	}
+	script := filepath.Join(t.TempDir(), "mean.py")
+	if err := os.WriteFile(script, []byte(harborMean), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	argv := append(strings.Fields(python), script)
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Stdin, cmd.Stderr = &in, os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("run Harbor's mean: %v", err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	if len(lines) != len(all) {
+		t.Fatalf("%d answers to %d trials", len(lines), len(all))
+	}
+	for i, line := range lines {
+		var theirs map[string]json.Number
+		var text map[string]string
+		if err := json.Unmarshal([]byte(line), &text); err != nil {
+			t.Fatal(err)
+		}
+		for k, v := range text {
+			if theirs == nil {
+				theirs = map[string]json.Number{}
+			}
+			theirs[k] = json.Number(v)
+		}
+		if d := cmp.Diff(theirs, Combine(Mean, all[i])); d != "" {
+			t.Errorf("%+v (-Harbor +assay):\n%s", all[i], d)
+		}
+	}
 }
 
 var textBits = []string{
