@@ -220,7 +220,7 @@ func (c Config) storeFinding(err error) doctor.Finding {
 	} else if c.Scratch != "" {
 		dir = string(c.Scratch)
 	}
-	f := doctor.Finding{Name: string(stepStore), Detail: fmt.Sprintf("%s is on %s: %v", dir, fileSystem(dir), err),
+	f := doctor.Finding{Name: string(stepStore), Detail: fmt.Sprintf("%s is on %s: %s", dir, fileSystem(dir), strings.TrimPrefix(err.Error(), string(stepStore)+": ")),
 		Means: "layers on it cannot be part of an overlay"}
 	f.Remedy = localDisk
 	if errors.Is(err, unix.EACCES) {
