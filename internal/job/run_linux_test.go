@@ -267,7 +267,7 @@ func TestTasksThatCannotRun(t *testing.T) {
 		{"a health check that hangs", files{"task.toml": taskTOML + "[environment.healthcheck]\ncommand = \"sleep 60\"\nretries = 1\ntimeout_sec = 0.1\n"}, trial.CauseTaskUnhealthy, "failed 1 times"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := &world{t: t, images: w.images, spy: w.spy, host: w.host, env: w.env, jobs: w.jobs}
+			w := w.on(t)
 			ran := false
 			tr := w.one(acting("witness", func(context.Context, agent.Session) (agent.Report, error) {
 				ran = true

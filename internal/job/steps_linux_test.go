@@ -45,7 +45,7 @@ func TestSteps(t *testing.T) {
 		{"a step without a reward", "multi_step_reward_strategy = \"final\"\n", files{"steps/one/tests/test.sh": "#!/bin/sh\n"}, trial.CauseRewardMissing, "1", 2, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := &world{t: t, images: w.images, spy: w.spy, host: w.host, env: w.env, jobs: w.jobs}
+			w := w.on(t)
 			all := steps(c.toml, "one", "two")
 			for p, text := range c.change {
 				all[p] = text
@@ -116,7 +116,7 @@ func TestLiveSteps(t *testing.T) {
 	w := newWorld(t)
 	all := steps("", "one", "two")
 	all["steps/one/solution/solve.sh"] = "#!/bin/sh\n(setsid sh -c 'while :; do date +%N >/app/beat; sleep 0.02; done' >/dev/null 2>&1 &)\nwhile [ ! -s beat ]; do sleep 0.01; done\n"
-	beats := "#!/bin/sh\na=$(cat beat); sleep 0.3; [ \"$a\" != \"$(cat beat)\" ] && echo 1 >/logs/verifier/reward.txt\n"
+	beats := "#!/bin/sh\na=$(cat beat); for i in $(seq 100); do sleep 0.1; [ \"$a\" = \"$(cat beat)\" ] || { echo 1 >/logs/verifier/reward.txt; exit; }; done\n"
 	all["steps/one/tests/test.sh"], all["steps/two/tests/test.sh"] = beats, beats
 	all["steps/two/solution/solve.sh"] = "#!/bin/sh\n[ ! -e /tests ] && [ ! -e /logs/verifier/reward.txt ]\n"
 	c := w.config("live", []Arm{gold()}, w.task("x", all))

@@ -190,7 +190,8 @@ while [ ! -s beat ]; do sleep 0.01; done; echo a >declared; echo u >undeclared`
 	x := w.task("x", files{
 		"task.toml": "artifacts = [\"/app/declared\"]\n" + taskTOML,
 		"tests/test.sh": `#!/bin/sh
-a=$(cat beat 2>/dev/null); sleep 0.3; [ "$a" != "$(cat beat 2>/dev/null)" ] && beats=1 || beats=0
+beats=0; a=$(cat beat 2>/dev/null)
+for i in 1 2 3 4 5 6 7 8; do sleep 0.1; [ "$a" = "$(cat beat 2>/dev/null)" ] || { beats=1; break; }; done
 [ -e declared ] && declared=1 || declared=0
 [ -e undeclared ] && undeclared=1 || undeclared=0
 echo "{\"beats\": $beats, \"declared\": $declared, \"undeclared\": $undeclared}" >/logs/verifier/reward.json
@@ -242,24 +243,4 @@ func TestTasksOwnVerifierMode(t *testing.T) {
 
 func newWorldlessTask(t *testing.T, toml string) *task.Task {
 	return (&world{t: t}).task("x", files{"task.toml": toml})
-}
-
-// An agent's end state can be opened as long as the job exists, and is freed
-// with it.
-func TestEndStatesBelongToTheJob(t *testing.T) {
-	w := newWorld(t)
-	c := w.config("ends", []Arm{gold(), idle()}, w.task("x", nil))
-	_, v := w.run(c)
-	for _, tr := range v.Trials {
-		ends := tr.Record.EndState
-		if len(ends) != 1 {
-			t.Fatalf("%s: end states %+v", tr.Agent, ends)
-		}
-		if tr.Agent != "oracle" {
-			continue
-		}
-		if ends[0].Files == 0 || ends[0].Bytes == 0 {
-			t.Errorf("end state %+v", ends[0])
-		}
-	}
 }

@@ -26,15 +26,72 @@ import (
 	"assay/trial"
 )
 
-// TestMain lets the test binary be the sandbox's own processes.
+// TestMain lets the test binary be the sandbox's own processes, and ends the
+// backend that the tests share.
 func TestMain(m *testing.M) {
 	if code, ok := ns.Main(os.Args); ok {
 		os.Exit(code)
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	if err := shared.close(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
 }
 
-// world is a place to run jobs in: the real sandbox, with a spy before it.
+// place is a layer store with the image "host" and a backend on it.
+type place struct {
+	once    sync.Once
+	dir     string
+	images  *image.Store
+	backend sandbox.Backend
+	host    image.Image
+	err     error
+}
+
+// shared is the place of all tests that need none of their own: sandboxes of
+// one backend share nothing.
+var shared place
+
+func (p *place) open() (err error) {
+	if p.dir, err = os.MkdirTemp("", "assay-job-test-"); err != nil {
+		return err
+	}
+	if err := os.Chmod(p.dir, 0o755); err != nil { // for the user that sandboxes of root run as
+		return err
+	}
+	p.images, err = image.Open(image.HostPath(filepath.Join(p.dir, "store")), image.Options{Volatile: true, Owner: ns.Owner()})
+	if err != nil {
+		return err
+	}
+	b, err := ns.Open(context.Background(), ns.Config{Store: p.images, Scratch: image.HostPath(filepath.Join(p.dir, "scratch"))})
+	if err != nil {
+		return err
+	}
+	p.backend = b
+	p.host, err = p.images.Host(context.Background(), image.HostOptions{})
+	return err
+}
+
+func (p *place) close() (err error) {
+	if p.backend != nil {
+		err = p.backend.Close()
+	}
+	if p.dir == "" {
+		return err
+	}
+	_ = filepath.WalkDir(p.dir, func(at string, d os.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			_ = os.Chmod(at, 0o755) // layers keep their modes; what still cannot be removed is told below
+		}
+		return nil
+	})
+	return errors.Join(err, os.RemoveAll(p.dir))
+}
+
+// world is what one test runs its jobs in: the real sandbox, with a spy before
+// it.
 type world struct {
 	t      *testing.T
 	images *image.Store
@@ -47,28 +104,28 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	t.Parallel()
-	images, err := image.Open(image.HostPath(filepath.Join(t.TempDir(), "store")), image.Options{Volatile: true, Owner: ns.Owner()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	backend, err := ns.Open(t.Context(), ns.Config{Store: images, Scratch: image.HostPath(t.TempDir())})
+	return shared.world(t)
+}
+
+// world opens p, once, and skips the test where sandboxes are refused.
+func (p *place) world(t *testing.T) *world {
+	t.Helper()
+	p.once.Do(func() { p.err = p.open() })
 	var refused *doctor.Refusal
-	if errors.As(err, &refused) {
-		t.Skipf("no sandbox on this machine: %v", err)
+	if errors.As(p.err, &refused) {
+		t.Skipf("no sandbox on this machine: %v", p.err)
 	}
-	if err != nil {
-		t.Fatal(err)
+	if p.err != nil {
+		t.Fatal(p.err)
 	}
-	t.Cleanup(func() {
-		if err := backend.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	w := &world{t: t, images: images, spy: &spy{Backend: backend}, env: map[string]string{}, jobs: filepath.Join(t.TempDir(), "jobs")}
-	if w.host, err = images.Host(t.Context(), image.HostOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	return w
+	return &world{t: t, images: p.images, spy: &spy{Backend: p.backend}, host: p.host, env: map[string]string{}, jobs: filepath.Join(t.TempDir(), "jobs")}
+}
+
+// on is the same world for a subtest.
+func (w *world) on(t *testing.T) *world {
+	sub := *w
+	sub.t = t
+	return &sub
 }
 
 // deps wires rooms as the command line does.

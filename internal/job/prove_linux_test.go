@@ -1,0 +1,284 @@
+package job
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"assay/internal/agent/command"
+	"assay/internal/image"
+	"assay/internal/sandbox"
+	"assay/internal/store"
+	"assay/task"
+	"assay/trial"
+)
+
+func (w *world) prove(ctx context.Context, name string, tasks ...*task.Task) ([]Proof, error) {
+	return Prove(ctx, ProveConfig{Dir: filepath.Join(w.jobs, name), Tasks: tasks, Concurrent: 2, Gold: ProofArms{Gold: gold(), Idle: idle()}}, w.deps())
+}
+
+// proofFile reads a task's proof.json; nil if it has none.
+func proofFile(t *testing.T, x *task.Task) *Proof {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(x.Dir, "proof.json"))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	var p Proof
+	if err == nil {
+		err = json.Unmarshal(b, &p)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &p
+}
+
+// A sound task gets a proof that says what was shown, and under which
+// conditions; one that is not sound loses a stale one, with the reason.
+func TestProve(t *testing.T) {
+	w := newWorld(t)
+	sound := w.task("sound", nil)
+	digest, err := task.Digest(sound.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tasks := []*task.Task{
+		sound,
+		w.task("gold-fails", files{"solution/solve.sh": "#!/bin/sh\n"}),
+		w.task("nop-passes", files{"tests/test.sh": "#!/bin/sh\necho 1 >/logs/verifier/reward.txt\n"}),
+		w.task("nop-inconclusive", files{"tests/test.sh": "#!/bin/sh\n[ -e answer ] && echo 1 >/logs/verifier/reward.txt\n"}),
+		w.task("live", files{"task.toml": taskTOML + "[verifier]\nenvironment_mode = \"shared\"\n"}),
+		w.task("broken", files{"task.toml": "[environment]\nworkdir = \"/app\"\n"}),
+	}
+	why := map[string]string{"gold-fails": "gold ended fail (unsolved)", "nop-passes": "doing nothing ended pass", "nop-inconclusive": "doing nothing ended inconclusive (reward_missing)",
+		"live": "graded live", "broken": "neither Dockerfile nor docker_image"}
+	for _, x := range tasks[1:] {
+		w.write(filepath.Join(x.Dir, "proof.json"), `{"v": 1, "proved": true}`)
+	}
+	proofs, err := w.prove(t.Context(), "prove", tasks...)
+	if err != nil || len(proofs) != len(tasks) {
+		t.Fatalf("%d proofs, %v", len(proofs), err)
+	}
+	for i, p := range proofs {
+		onDisk := proofFile(t, tasks[i])
+		if reason, bad := why[p.Task]; bad {
+			if p.Proved || onDisk != nil || !strings.Contains(strings.Join(p.Reasons, "\n"), reason) {
+				t.Errorf("%s: proved %v, on disk %v, reasons %q; want %q", p.Task, p.Proved, onDisk != nil, p.Reasons, reason)
+			}
+			continue
+		}
+		if d := cmp.Diff(&p, onDisk); d != "" {
+			t.Errorf("the proof on disk is another (-returned +read):\n%s", d)
+		}
+		if !p.Proved || p.V != 1 || p.Level != "basic" || p.Digest != digest || p.Image == "" || p.By != "test" || len(p.Runs) != 4 || len(p.Reasons) != 0 || p.ProvedAt.IsZero() {
+			t.Errorf("%+v", p)
+		}
+		if m := p.Modes; m.Backend != "ns" || m.UID == "" || m.Verifier != "sealed" || m.Network != "none" || m.VerifierNetwork != "none" {
+			t.Errorf("modes %+v", m)
+		}
+	}
+	if now, err := task.Digest(sound.Dir); err != nil || now != digest {
+		t.Errorf("the proof changed the task's digest: %s, %v", now, err)
+	}
+}
+
+// What infrastructure lost proves nothing and disproves nothing; neither does
+// an interruption.
+func TestProveKeepsAnOlderProof(t *testing.T) {
+	w := newWorld(t)
+	x := w.task("x", nil)
+	w.write(filepath.Join(x.Dir, "proof.json"), `{"v": 1, "proved": true}`)
+	w.spy.fail = func(what string) error {
+		if strings.Contains(what, "put /tests") {
+			return sandbox.ErrLost
+		}
+		return nil
+	}
+	proofs, err := w.prove(t.Context(), "lost", x)
+	if err != nil || len(proofs) != 1 || !proofs[0].Lost || proofs[0].Proved || proofFile(t, x) == nil {
+		t.Errorf("%+v, %v; proof on disk %v", proofs, err, proofFile(t, x))
+	}
+
+	ctx, cancel := context.WithCancel(t.Context())
+	w.spy.fail = func(what string) error {
+		if strings.Contains(what, "put /tests") {
+			cancel()
+		}
+		return nil
+	}
+	if _, err := w.prove(ctx, "stopped", x); !errors.Is(err, context.Canceled) || proofFile(t, x) == nil {
+		t.Errorf("%v; proof on disk %v", err, proofFile(t, x))
+	}
+}
+
+// A plan runs nothing and rests on earlier trials of the same tasks and agents.
+func TestEstimate(t *testing.T) {
+	w := newWorld(t)
+	limits := files{"task.toml": taskTOML + "[agent]\ntimeout_sec = 10\n[verifier]\ntimeout_sec = 20\n"}
+	x, y := w.task("x", limits), w.task("y", limits)
+	c := w.config("planned", []Arm{gold()}, x)
+	p, err := Estimate(t.Context(), c)
+	if err != nil || p.Trials != 1 || p.Done != 0 || p.Expected != nil || p.Longest == nil || *p.Longest != 30 {
+		t.Errorf("%+v, %v", p, err)
+	}
+	if _, err := os.Stat(w.jobs); !errors.Is(err, os.ErrNotExist) {
+		t.Error("a plan left something")
+	}
+	w.run(c)
+	c.Attempts, c.TimeoutMult = 4, 2
+	p, err = Estimate(t.Context(), c)
+	if err != nil || p.Trials != 4 || p.Done != 1 || p.Measured != 3 || p.Expected == nil || *p.Expected <= 0 || *p.Longest != 3*40/2 {
+		t.Errorf("%+v, %v", p, err)
+	}
+	elsewhere := c
+	elsewhere.Dir, elsewhere.Attempts, elsewhere.Concurrent = filepath.Join(w.jobs, "new"), 8, 0
+	p, err = Estimate(t.Context(), elsewhere)
+	if err != nil || p.Done != 0 || p.Expected == nil || *p.Longest != 8*40/defaultConcurrent {
+		t.Errorf("%+v, %v", p, err)
+	}
+	c.Tasks = append(c.Tasks, y)
+	if p, err = Estimate(t.Context(), c); err != nil || p.Trials != 8 || p.Expected != nil {
+		t.Errorf("time of a task that never ran is known: %+v, %v", p, err)
+	}
+	c.Tasks = []*task.Task{w.task("endless", nil)}
+	if p, err = Estimate(t.Context(), c); err != nil || p.Longest != nil {
+		t.Errorf("a task without a limit has an upper bound: %+v, %v", p, err)
+	}
+	c.AgentLimit = time.Second
+	if p, err = Estimate(t.Context(), c); err != nil || p.Longest == nil {
+		t.Errorf("%+v, %v", p, err)
+	}
+}
+
+// What a job keeps of its configuration is enough to run it on.
+func TestLoad(t *testing.T) {
+	w := newWorld(t)
+	set := filepath.Join(t.TempDir(), "set")
+	for _, n := range []string{"a", "b", "c"} {
+		if err := os.CopyFS(filepath.Join(set, n), os.DirFS(w.task(n, nil).Dir)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tasks, _, err := task.LoadSet(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parse := func(spec string) (Arm, error) {
+		if spec == "oracle" {
+			return gold(), nil
+		}
+		line, ok := strings.CutPrefix(spec, "command:")
+		if !ok {
+			return Arm{}, fmt.Errorf("agent %q", spec)
+		}
+		return Arm{Spec: "named", From: spec, Agent: command.New(line)}, nil
+	}
+	for _, c := range []Config{
+		{Source: "set", Path: set, Tasks: tasks[:2], Attempts: 1, Retries: -1, Concurrent: 3, Image: "host", Verifier: task.VerifierLive, AgentLimit: 90 * time.Second, TimeoutMult: 1.5,
+			Limits: sandbox.Limits{DiskBytes: 64 << 20}},
+		{Path: tasks[2].Dir, Tasks: tasks[2:], Attempts: 2, Retries: 1, Concurrent: 1, TimeoutMult: 1},
+	} {
+		c.Dir = filepath.Join(w.jobs, "load-"+c.Source)
+		c.Arms = []Arm{gold(), {Spec: "named", From: "command:echo done >answer", Agent: command.New("echo done >answer")}}
+		w.run(c)
+		got, err := Load(c.Dir, parse)
+		if err != nil {
+			t.Fatal(err)
+		}
+		opts := []cmp.Option{cmp.Comparer(func(a, b *task.Task) bool { return a.Dir == b.Dir && a.Name == b.Name }), cmpopts.IgnoreFields(Arm{}, "Agent")}
+		if d := cmp.Diff(c, got, opts...); d != "" {
+			t.Errorf("-run +loaded:\n%s", d)
+		}
+		if sum, _ := w.run(got); sum.Ran != 0 {
+			t.Errorf("a loaded job ran %d trials again", sum.Ran)
+		}
+		if _, err := Load(c.Dir, func(string) (Arm, error) { return Arm{}, errors.New("no such agent") }); err == nil {
+			t.Error("an unknown agent was loaded")
+		}
+	}
+	if _, err := Load(filepath.Join(w.jobs, "none"), parse); !errors.Is(err, store.ErrNoJob) {
+		t.Errorf("no job: %v", err)
+	}
+	foreign := filepath.Join(w.jobs, "foreign")
+	w.write(filepath.Join(foreign, store.ConfigFile), `{"job_name": "foreign"}`)
+	w.write(filepath.Join(foreign, "x__1", store.ResultFile), `{}`)
+	if _, err := Load(foreign, parse); !errors.Is(err, store.ErrForeign) && !errors.Is(err, store.ErrNoJob) {
+		t.Errorf("another harness's job: %v", err)
+	}
+}
+
+// End states and images live as long as their job, and no longer.
+func TestEndStatesBelongToTheJob(t *testing.T) {
+	var own place // collecting takes everybody's garbage
+	w := own.world(t)
+	t.Cleanup(func() {
+		if err := own.close(); err != nil {
+			t.Error(err)
+		}
+	})
+	c := w.config("ends", []Arm{gold()}, w.task("x", nil))
+	_, v := w.run(c)
+	ends := v.Trials[0].Record.EndState
+	if len(ends) != 1 || ends[0].Files == 0 || ends[0].Bytes == 0 {
+		t.Fatalf("end states %+v", ends)
+	}
+	layer := image.LayerID(ends[0].Layer)
+	collect := func() bool {
+		t.Helper()
+		if _, err := w.images.GC(t.Context(), image.GCOptions{Young: -1}); err != nil {
+			t.Fatal(err)
+		}
+		return w.images.Has(layer)
+	}
+	if !collect() {
+		t.Error("the end state was collected while its job exists")
+	}
+	if err := w.images.Release(image.HostPath(c.Dir)); err != nil {
+		t.Fatal(err)
+	}
+	if collect() {
+		t.Error("the end state outlives its job")
+	}
+}
+
+// Harbor's pass@k: only where every trial has one reward of 0 or 1.
+func TestPassAtK(t *testing.T) {
+	group := func(rewards ...string) (all []*trial.Result) {
+		for i, r := range rewards {
+			res := &trial.Result{TaskName: []string{"x", "y"}[i%2]}
+			if r != "" {
+				res.VerifierResult = &trial.VerifierResult{}
+				if err := json.Unmarshal([]byte(r), &res.VerifierResult.Rewards); err != nil {
+					t.Fatal(err)
+				}
+			}
+			all = append(all, res)
+		}
+		return all
+	}
+	one, zero := `{"reward": 1}`, `{"reward": 0}`
+	for _, c := range []struct {
+		group []*trial.Result
+		want  map[int]float64
+	}{
+		{group(one, one, zero, one, one, "", zero, one), map[int]float64{2: (5.0/6 + 1) / 2, 4: 1}},
+		{group(one, zero), map[int]float64{}},
+		{group(one, one, `{"reward": 0.5}`, one), nil},
+		{group(one, one, `{"a": 1, "b": 1}`, one), nil},
+	} {
+		got := passAtK(c.group)
+		if d := cmp.Diff(c.want, got, cmpopts.EquateApprox(0, 1e-9)); d != "" {
+			t.Errorf("-want +got:\n%s", d)
+		}
+	}
+}
