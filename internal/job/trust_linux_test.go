@@ -191,7 +191,7 @@ while [ ! -s beat ]; do sleep 0.01; done; echo a >declared; echo u >undeclared`
 		"task.toml": "artifacts = [\"/app/declared\"]\n" + taskTOML,
 		"tests/test.sh": `#!/bin/sh
 beats=0; a=$(cat beat 2>/dev/null)
-for i in 1 2 3 4 5 6 7 8; do sleep 0.1; [ "$a" = "$(cat beat 2>/dev/null)" ] || { beats=1; break; }; done
+for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do sleep 0.1; [ "$a" = "$(cat beat 2>/dev/null)" ] || { beats=1; break; }; done
 [ -e declared ] && declared=1 || declared=0
 [ -e undeclared ] && undeclared=1 || undeclared=0
 echo "{\"beats\": $beats, \"declared\": $declared, \"undeclared\": $undeclared}" >/logs/verifier/reward.json
