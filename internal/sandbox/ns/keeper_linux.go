@@ -139,7 +139,6 @@ func (k *keeper) answer(q request, fds []int) (out []int, pid int, err error) {
 		switch q.Op {
 		case opPut:
 			err = k.put(q, pipe)
-			k.spawner.settle()
 		case opGet:
 			err = k.get(q, pipe)
 		default:

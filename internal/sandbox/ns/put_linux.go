@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -27,7 +28,7 @@ func (k *keeper) put(q request, pipe *os.File) error {
 		return fmt.Errorf("put into %s: %w", q.Path, err)
 	}
 	defer unix.Close(dst)
-	u := &unpacker{dst: dst, resolve: unix.RESOLVE_BENEATH, dirs: map[string]time.Time{}, buf: make([]byte, 128<<10)}
+	u := &unpacker{dst: dst, births: &k.spawner.births, resolve: unix.RESOLVE_BENEATH, dirs: map[string]time.Time{}, buf: make([]byte, 128<<10)}
 	if inTree(q.Path) == "" {
 		u.resolve = unix.RESOLVE_IN_ROOT // nothing is outside of "/", absolute links are fine
 	}
@@ -105,6 +106,7 @@ type unpacker struct {
 	resolve uint64
 	dirs    map[string]time.Time // to be set when nothing is written any more
 	buf     []byte
+	births  *sync.RWMutex // of the spawner
 
 	at  string // the directory that dir is open on
 	dir int
@@ -266,6 +268,8 @@ func clearName(dir int, base string) error {
 }
 
 func (u *unpacker) file(dir int, base string, mode uint32, h *tar.Header, content io.Reader) error {
+	u.births.RLock()
+	defer u.births.RUnlock()
 	flags := unix.O_CREAT | unix.O_EXCL | unix.O_WRONLY | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	fd, err := unix.Openat(dir, base, flags, 0o600)
 	if err == unix.EEXIST {

@@ -27,6 +27,12 @@ type spawner struct {
 	stop    chan struct{}
 	wg      sync.WaitGroup
 	reap    *reaper
+
+	// births is held while an init is being forked and read-held while a file
+	// is written that may be run at once: a child has a copy of each descriptor
+	// of the keeper's, and what somebody has open for writing cannot be
+	// executed (ETXTBSY).
+	births sync.RWMutex
 }
 
 type spawned struct {
@@ -243,7 +249,10 @@ func (s *spawner) spawn() (*initProc, error) {
 	p := &initProc{sock: pair[0], done: make(chan struct{})}
 	s.reap.mu.Lock()
 	defer s.reap.mu.Unlock()
-	if p.pid, p.fd, err = birth.Start(); err != nil {
+	s.births.Lock()
+	p.pid, p.fd, err = birth.Start()
+	s.births.Unlock()
+	if err != nil {
 		unix.Close(pair[0])
 		return nil, stepError(stepInit, err)
 	}
@@ -251,10 +260,9 @@ func (s *spawner) spawn() (*initProc, error) {
 	return p, nil
 }
 
-// settle waits until every init that is being started runs its program. Until
-// then it holds a copy of each descriptor that was open when it was forked, and
-// a file that somebody holds open for writing cannot be executed (ETXTBSY):
-// what was just put into a tree might be run at once.
+// settle waits until every init that is being started runs its program, for
+// copies of trees, which are too large to hold up births. The last descriptors
+// close a moment later: what is put into a tree, and run at once, needs births.
 func (s *spawner) settle() {
 	s.reap.mu.Lock()
 	defer s.reap.mu.Unlock()
