@@ -3,6 +3,7 @@ package ns
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,24 +21,34 @@ import (
 // attackMarker is argv[0] of this test binary as a hostile program inside.
 const attackMarker = "assay-ns-attack"
 
+func call(e syscall.Errno) error {
+	if e == 0 {
+		return nil
+	}
+	return e
+}
+
+func file(p string, flags int) func() error {
+	return func() error {
+		f, err := os.OpenFile(p, flags, 0)
+		if err == nil {
+			f.Close()
+		}
+		return err
+	}
+}
+
+func unshare(flags int) func() error { return func() error { return unix.Unshare(flags) } }
+
 // attacks try something and return nil if it worked, which is a hole.
 func attacks() map[string]func() error {
-	call := func(e syscall.Errno) error {
-		if e == 0 {
-			return nil
-		}
-		return e
-	}
-	file := func(p string, flags int) func() error {
-		return func() error {
-			f, err := os.OpenFile(p, flags, 0)
-			if err == nil {
-				f.Close()
-			}
-			return err
-		}
-	}
-	unshare := func(flags int) func() error { return func() error { return unix.Unshare(flags) } }
+	all := initAttacks()
+	maps.Copy(all, kernelAttacks())
+	return all
+}
+
+// initAttacks go for the sandbox's first process.
+func initAttacks() map[string]func() error {
 	return map[string]func() error{
 		"ptrace attach to init": func() error {
 			_, _, e := syscall.RawSyscall6(syscall.SYS_PTRACE, unix.PTRACE_ATTACH, 1, 0, 0, 0, 0)
@@ -64,32 +75,38 @@ func attacks() map[string]func() error {
 		"write init's program":    file("/proc/1/exe", os.O_WRONLY),
 		"init's namespaces":       file("/proc/1/ns/user", os.O_RDONLY),
 		"init's descriptor by fd": func() error { _, err := unix.PidfdOpen(1, 0); return orGetfd(err) },
-		"user namespace":          unshare(unix.CLONE_NEWUSER),
-		"mount namespace":         unshare(unix.CLONE_NEWNS),
-		"network namespace":       unshare(unix.CLONE_NEWNET),
-		"user and mount":          unshare(unix.CLONE_NEWUSER | unix.CLONE_NEWNS),
-		"more user namespaces":    func() error { return os.WriteFile("/proc/sys/user/max_user_namespaces", []byte("100"), 0) },
-		"mount tmpfs":             func() error { return unix.Mount("none", "/tmp", "tmpfs", 0, "") },
-		"mount proc":              func() error { return unix.Mount("none", "/tmp", "proc", 0, "") },
-		"bind":                    func() error { return unix.Mount("/", "/tmp", "", unix.MS_BIND, "") },
-		"remount writable":        func() error { return unix.Mount("", "/usr", "", unix.MS_REMOUNT|unix.MS_BIND, "") },
-		"unmount /usr":            func() error { return unix.Unmount("/usr", unix.MNT_DETACH) },
-		"unmount a mask":          func() error { return unix.Unmount("/proc/keys", unix.MNT_DETACH) },
-		"unmount /proc":           func() error { return unix.Unmount("/proc", unix.MNT_DETACH) },
-		"pivot root":              func() error { return unix.PivotRoot("/tmp", "/tmp") },
-		"new mount":               func() error { _, err := unix.Fsopen("tmpfs", 0); return err },
-		"clone mounts":            func() error { _, err := unix.OpenTree(unix.AT_FDCWD, "/", unix.OPEN_TREE_CLONE); return err },
-		"write a bind":            func() error { return os.WriteFile("/usr/planted", nil, 0o644) },
-		"device node":             func() error { return unix.Mknod("/tmp/dev", unix.S_IFCHR|0o666, int(unix.Mkdev(1, 1))) },
-		"block device":            func() error { return unix.Mknod("/tmp/blk", unix.S_IFBLK|0o666, int(unix.Mkdev(8, 0))) },
-		"kernel memory":           file("/dev/mem", os.O_RDONLY),
-		"kernel log":              func() error { _, err := unix.Klogctl(3, make([]byte, 10)); return err },
-		"sysrq":                   func() error { return os.WriteFile("/proc/sysrq-trigger", []byte("h"), 0) },
-		"host name":               func() error { return unix.Sethostname([]byte("evil")) },
-		"kernel setting":          func() error { return os.WriteFile("/proc/sys/kernel/core_pattern", []byte("|/tmp/x"), 0) },
-		"core pattern read-only":  file("/proc/sys/kernel/core_pattern", os.O_WRONLY),
-		"irq":                     file("/proc/irq/default_smp_affinity", os.O_WRONLY),
-		"load module":             func() error { _, _, e := syscall.RawSyscall(unix.SYS_INIT_MODULE, 0, 0, 0); return call(e) },
+	}
+}
+
+// kernelAttacks go for namespaces, mounts and the machine.
+func kernelAttacks() map[string]func() error {
+	return map[string]func() error{
+		"user namespace":         unshare(unix.CLONE_NEWUSER),
+		"mount namespace":        unshare(unix.CLONE_NEWNS),
+		"network namespace":      unshare(unix.CLONE_NEWNET),
+		"user and mount":         unshare(unix.CLONE_NEWUSER | unix.CLONE_NEWNS),
+		"more user namespaces":   func() error { return os.WriteFile("/proc/sys/user/max_user_namespaces", []byte("100"), 0) },
+		"mount tmpfs":            func() error { return unix.Mount("none", "/tmp", "tmpfs", 0, "") },
+		"mount proc":             func() error { return unix.Mount("none", "/tmp", "proc", 0, "") },
+		"bind":                   func() error { return unix.Mount("/", "/tmp", "", unix.MS_BIND, "") },
+		"remount writable":       func() error { return unix.Mount("", "/usr", "", unix.MS_REMOUNT|unix.MS_BIND, "") },
+		"unmount /usr":           func() error { return unix.Unmount("/usr", unix.MNT_DETACH) },
+		"unmount a mask":         func() error { return unix.Unmount("/proc/keys", unix.MNT_DETACH) },
+		"unmount /proc":          func() error { return unix.Unmount("/proc", unix.MNT_DETACH) },
+		"pivot root":             func() error { return unix.PivotRoot("/tmp", "/tmp") },
+		"new mount":              func() error { _, err := unix.Fsopen("tmpfs", 0); return err },
+		"clone mounts":           func() error { _, err := unix.OpenTree(unix.AT_FDCWD, "/", unix.OPEN_TREE_CLONE); return err },
+		"write a bind":           func() error { return os.WriteFile("/usr/planted", nil, 0o644) },
+		"device node":            func() error { return unix.Mknod("/tmp/dev", unix.S_IFCHR|0o666, int(unix.Mkdev(1, 1))) },
+		"block device":           func() error { return unix.Mknod("/tmp/blk", unix.S_IFBLK|0o666, int(unix.Mkdev(8, 0))) },
+		"kernel memory":          file("/dev/mem", os.O_RDONLY),
+		"kernel log":             func() error { _, err := unix.Klogctl(3, make([]byte, 10)); return err },
+		"sysrq":                  func() error { return os.WriteFile("/proc/sysrq-trigger", []byte("h"), 0) },
+		"host name":              func() error { return unix.Sethostname([]byte("evil")) },
+		"kernel setting":         func() error { return os.WriteFile("/proc/sys/kernel/core_pattern", []byte("|/tmp/x"), 0) },
+		"core pattern read-only": file("/proc/sys/kernel/core_pattern", os.O_WRONLY),
+		"irq":                    file("/proc/irq/default_smp_affinity", os.O_WRONLY),
+		"load module":            func() error { _, _, e := syscall.RawSyscall(unix.SYS_INIT_MODULE, 0, 0, 0); return call(e) },
 		"reboot": func() error {
 			_, _, e := syscall.RawSyscall6(unix.SYS_REBOOT, 0xfee1dead, 672274793, 0, 0, 0, 0)
 			return call(e)

@@ -110,26 +110,7 @@ func (h harness) branches(t *testing.T) {
 		}
 		equal(t, "a fork of what is closed", ok(t, h.fork(t, snap), "cat /d/l"), "one")
 	})
-	t.Run("reset", func(t *testing.T) {
-		s := h.create(t)
-		ok(t, s, "echo one > /f")
-		snap := snapshot(t, s)
-		ok(t, s, "echo two > /f")
-		reset(t, s, snap)
-		equal(t, "to the snapshot", ok(t, s, "cat /f"), "one")
-		reset(t, s, "")
-		ok(t, s, "test ! -e /f")
-		reset(t, s, snap)
-		equal(t, "forward again", ok(t, s, "cat /f"), "one")
-		f := h.fork(t, snap)
-		ok(t, f, "echo three > /f")
-		reset(t, f, "")
-		equal(t, "a fork's beginning", ok(t, f, "cat /f"), "one")
-		if err := s.Reset(ctx(t), "no-such-snapshot"); err == nil {
-			t.Error("reset to nowhere")
-		}
-		equal(t, "after a refused reset", ok(t, s, "cat /f"), "one")
-	})
+	t.Run("reset", h.resets)
 	t.Run("processes end", func(t *testing.T) {
 		s := h.create(t)
 		for name, change := range map[string]func() error{
@@ -172,31 +153,7 @@ func (h harness) branches(t *testing.T) {
 		equal(t, "the last", ok(t, s, "cat /gen"), strings.Repeat("x", 55))
 		ok(t, s, "test -d /dir && test -d /diryyyyy && test -f /old")
 	})
-	t.Run("a put that hangs", func(t *testing.T) {
-		s := h.create(t)
-		hangs, w := io.Pipe()
-		defer w.Close()
-		done := make(chan error, 1)
-		go func() { done <- s.Put(context.Background(), "/put", hangs) }()
-		if _, err := w.Write(pack(t, entry{name: "first", mode: 0o644, body: "x"}).Bytes()[:1024]); err != nil {
-			t.Fatal(err)
-		}
-		snap := snapshot(t, s)
-		w.CloseWithError(errors.New("given up"))
-		select {
-		case err := <-done:
-			if err == nil {
-				t.Error("half an archive was taken")
-			}
-		case <-time.After(20 * time.Second):
-			t.Fatal("put hangs")
-		}
-		before := len(get(t, h.fork(t, snap), "/put"))
-		ok(t, s, "echo later > /put/later")
-		if n := len(get(t, h.fork(t, snap), "/put")); n != before {
-			t.Errorf("the snapshot changed: %d entries, then %d", before, n)
-		}
-	})
+	t.Run("a put that hangs", h.hangingPut)
 	t.Run("peek", h.peek)
 	t.Run("commit", h.commit)
 	t.Run("drop", func(t *testing.T) {
@@ -385,4 +342,53 @@ func (h harness) endings(t *testing.T) {
 			t.Errorf("create after close: %v", err)
 		}
 	})
+}
+
+// resets go back, forward again, and nowhere else.
+func (h harness) resets(t *testing.T) {
+	s := h.create(t)
+	ok(t, s, "echo one > /f")
+	snap := snapshot(t, s)
+	ok(t, s, "echo two > /f")
+	reset(t, s, snap)
+	equal(t, "to the snapshot", ok(t, s, "cat /f"), "one")
+	reset(t, s, "")
+	ok(t, s, "test ! -e /f")
+	reset(t, s, snap)
+	equal(t, "forward again", ok(t, s, "cat /f"), "one")
+	f := h.fork(t, snap)
+	ok(t, f, "echo three > /f")
+	reset(t, f, "")
+	equal(t, "a fork's beginning", ok(t, f, "cat /f"), "one")
+	if err := s.Reset(ctx(t), "no-such-snapshot"); err == nil {
+		t.Error("reset to nowhere")
+	}
+	equal(t, "after a refused reset", ok(t, s, "cat /f"), "one")
+}
+
+// hangingPut: a stream that nobody ends neither holds a snapshot up nor changes it.
+func (h harness) hangingPut(t *testing.T) {
+	s := h.create(t)
+	hangs, w := io.Pipe()
+	defer w.Close()
+	done := make(chan error, 1)
+	go func() { done <- s.Put(context.Background(), "/put", hangs) }()
+	if _, err := w.Write(pack(t, entry{name: "first", mode: 0o644, body: "x"}).Bytes()[:1024]); err != nil {
+		t.Fatal(err)
+	}
+	snap := snapshot(t, s)
+	w.CloseWithError(errors.New("given up"))
+	select {
+	case err := <-done:
+		if err == nil {
+			t.Error("half an archive was taken")
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("put hangs")
+	}
+	before := len(get(t, h.fork(t, snap), "/put"))
+	ok(t, s, "echo later > /put/later")
+	if n := len(get(t, h.fork(t, snap), "/put")); n != before {
+		t.Errorf("the snapshot changed: %d entries, then %d", before, n)
+	}
 }

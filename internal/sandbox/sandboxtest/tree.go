@@ -102,21 +102,7 @@ func (h harness) trees(t *testing.T) {
 			get(t, s, "/busy")
 		}
 	})
-	t.Run("broken streams", func(t *testing.T) {
-		whole := pack(t, entry{name: "f", mode: 0o644, body: strings.Repeat("y", 2000)}).Bytes()
-		for _, b := range [][]byte{whole[:300], whole[:1000], []byte("this is not an archive, whatever its length may be"), bytes.Repeat([]byte{0xff}, 2048)} {
-			if err := s.Put(ctx(t), "/broken", bytes.NewReader(b)); err == nil {
-				t.Errorf("%d bytes of nonsense were taken", len(b))
-			}
-		}
-		fail := errors.New("the disk is gone")
-		if err := s.Put(ctx(t), "/broken", io.MultiReader(bytes.NewReader(whole[:600]), errReader{fail})); !errors.Is(err, fail) {
-			t.Errorf("a reader's error is lost: %v", err)
-		}
-		if err := s.Put(ctx(t), "/broken", bytes.NewReader(append(whole, make([]byte, 1<<20)...))); err != nil {
-			t.Errorf("what follows the end: %v", err)
-		}
-	})
+	t.Run("broken streams", h.brokenStreams)
 }
 
 type errReader struct{ err error }
@@ -191,4 +177,22 @@ func (h harness) swap(t *testing.T, s sandbox.Sandbox) {
 		}
 	}
 	equal(t, "the file outside", ok(t, s, "cat /outside/file"), "safe")
+}
+
+// brokenStreams: what is no whole archive is an error, the reader's own where it has one.
+func (h harness) brokenStreams(t *testing.T) {
+	s := h.create(t)
+	whole := pack(t, entry{name: "f", mode: 0o644, body: strings.Repeat("y", 2000)}).Bytes()
+	for _, b := range [][]byte{whole[:300], whole[:1000], []byte("this is not an archive, whatever its length may be"), bytes.Repeat([]byte{0xff}, 2048)} {
+		if err := s.Put(ctx(t), "/broken", bytes.NewReader(b)); err == nil {
+			t.Errorf("%d bytes of nonsense were taken", len(b))
+		}
+	}
+	fail := errors.New("the disk is gone")
+	if err := s.Put(ctx(t), "/broken", io.MultiReader(bytes.NewReader(whole[:600]), errReader{fail})); !errors.Is(err, fail) {
+		t.Errorf("a reader's error is lost: %v", err)
+	}
+	if err := s.Put(ctx(t), "/broken", bytes.NewReader(append(whole, make([]byte, 1<<20)...))); err != nil {
+		t.Errorf("what follows the end: %v", err)
+	}
 }
