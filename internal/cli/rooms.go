@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"sync"
 
@@ -43,7 +42,7 @@ func (a *app) storeDir(g *grammar) (string, error) {
 	if g.Store != "" {
 		return filepath.Abs(g.Store)
 	}
-	if os.Geteuid() == 0 {
+	if ns.Owner() != nil {
 		return "/var/lib/assay", nil
 	}
 	if dir, ok := a.Env("XDG_CACHE_HOME"); ok && dir != "" {
@@ -61,11 +60,7 @@ func (a *app) openStore(g *grammar) (*image.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	opts := image.Options{}
-	if os.Geteuid() == 0 {
-		opts.Owner = &image.Owner{UID: ns.DefaultRootUID, GID: ns.DefaultRootUID}
-	}
-	s, err := image.Open(image.HostPath(dir), opts)
+	s, err := image.Open(image.HostPath(dir), image.Options{Owner: ns.Owner()})
 	if err != nil {
 		return nil, fmt.Errorf("open the layer store: %w", err)
 	}
