@@ -49,11 +49,6 @@ type environment struct {
 // builds reports whether there is a Dockerfile.
 func (e environment) builds() bool { return e.dir != "" && exists(filepath.Join(e.dir, "Dockerfile")) }
 
-// dockerfile reports whether there is one to build from.
-func (e environment) dockerfile() bool {
-	return e.dir != "" && exists(filepath.Join(e.dir, "Dockerfile"))
-}
-
 func (m *images) task(ctx context.Context, t *task.Task) (resolved, error) {
 	return m.get(ctx, environment{
 		dir:      t.ImageDir(),

@@ -436,7 +436,7 @@ func TestNoDockerfileOfTheWorkingDirectory(t *testing.T) {
 	if err := os.WriteFile("Dockerfile", []byte("FROM x\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if (environment{name: "x"}).dockerfile() {
+	if (environment{name: "x"}).builds() {
 		t.Error("a task without environment/ is built from the working directory")
 	}
 }
