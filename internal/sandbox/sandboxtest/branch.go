@@ -369,6 +369,7 @@ func (h harness) resets(t *testing.T) {
 // hangingPut: a stream that nobody ends neither holds a snapshot up nor changes it.
 func (h harness) hangingPut(t *testing.T) {
 	s := h.create(t)
+	ok(t, s, "mkdir /put") // the snapshot may come before the stream's first entry
 	hangs, w := io.Pipe()
 	defer w.Close()
 	done := make(chan error, 1)
