@@ -32,7 +32,7 @@ func openFake(t *testing.T) func(testing.TB) sandbox.Sandbox {
 		t.Fatal(err)
 	}
 	defer w.Abort()
-	for _, d := range []string{"work", "tmp"} {
+	for _, d := range []string{"project", "tmp"} {
 		if err := w.Add(image.Entry{Path: d, Type: image.TypeDir, Mode: 0o755}, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -54,9 +54,9 @@ func openFake(t *testing.T) func(testing.TB) sandbox.Sandbox {
 }
 
 const (
-	works = `[ "$FROM_SESSION" = yes ] && echo worked >>/work/out`
+	works = `[ "$FROM_SESSION" = yes ] && echo worked >>/project/out`
 	fails = `echo failing; exit 3`
-	hangs = `trap '' TERM; while :; do echo beat >>/work/beat; sleep 0.02; done`
+	hangs = `trap '' TERM; while :; do echo beat >>/project/beat; sleep 0.02; done`
 )
 
 func TestNop(t *testing.T) {

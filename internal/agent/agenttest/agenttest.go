@@ -30,17 +30,17 @@ type Case struct {
 
 // Suite is one agent's conformance run.
 type Suite struct {
-	// Open makes a sandbox with a POSIX shell and a directory /work.
+	// Open makes a sandbox with a POSIX shell and a directory /project.
 	Open func(t testing.TB) sandbox.Sandbox
 	// Works ends by itself with status 0, having appended the line "worked" to
-	// /work/out, unless it runs no program at all.
+	// /project/out, unless it runs no program at all.
 	Works Case
 	// NoProgram says that Works runs no program: it has no exit status.
 	NoProgram bool
 	// Fails exits with status 3 after printing "failing". Nil for an agent
 	// that cannot fail.
 	Fails *Case
-	// Hangs writes to /work/beat again and again and never ends. Nil for an
+	// Hangs writes to /project/beat again and again and never ends. Nil for an
 	// agent that cannot hang.
 	Hangs *Case
 }
@@ -58,7 +58,7 @@ func Run(t *testing.T, s Suite) {
 }
 
 func brief() task.Brief {
-	return task.Brief{Task: "org/name", Step: "first", Instruction: "Write *42*.\n\x00\xff<&>\n", Workdir: "/work"}
+	return task.Brief{Task: "org/name", Step: "first", Instruction: "Write *42*.\n\x00\xff<&>\n", Workdir: "/project"}
 }
 
 // session prepares a sandbox as the job does, needs and all.
@@ -81,7 +81,7 @@ func (s Suite) session(t testing.TB, c Case) (agent.Session, *marks) {
 	}
 	m := &marks{t: t}
 	ses := agent.Session{
-		Brief: b, Sandbox: sb, Workdir: "/work", Env: []string{"FROM_SESSION=yes"},
+		Brief: b, Sandbox: sb, Workdir: "/project", Env: []string{"FROM_SESSION=yes"},
 		Recorder: agent.NewRecorder(c.Agent.Info(), b, m.add),
 		Logs:     image.HostPath(filepath.Join(t.TempDir(), "agent")),
 	}
@@ -123,7 +123,7 @@ func (s Suite) needs(t *testing.T) {
 		}
 		for _, f := range n.Files {
 			p := string(f.Path)
-			if !strings.HasPrefix(p, "/") || strings.HasPrefix(p, "/work/") || strings.HasPrefix(p, "/tests/") || f.Mode == 0 {
+			if !strings.HasPrefix(p, "/") || strings.HasPrefix(p, "/project/") || strings.HasPrefix(p, "/tests/") || f.Mode == 0 {
 				t.Errorf("file %q with mode %o: not absolute, within the workspace, or not readable", p, f.Mode)
 			}
 		}
@@ -151,7 +151,7 @@ func (s Suite) works(t *testing.T) {
 		if r.Exit == nil || *r.Exit != 0 || r.TimedOut || r.CPU == nil || r.MaxRSS == nil {
 			t.Errorf("report %+v", r)
 		}
-		if got := read(t, ses, "cat /work/out"); got != "worked\n" {
+		if got := read(t, ses, "cat /project/out"); got != "worked\n" {
 			t.Errorf("it left %q", got)
 		}
 		if logs, err := filepath.Glob(filepath.Join(string(ses.Logs), "*.txt")); err != nil || len(logs) != 1 {
@@ -230,7 +230,7 @@ func (s Suite) cancelledBefore(t *testing.T) {
 	if _, err := c.Agent.Run(ctx, ses); !s.NoProgram && !errors.Is(err, stop) {
 		t.Errorf("error %v, want the cause", err)
 	}
-	if got := read(t, ses, "ls /work"); got != "" {
+	if got := read(t, ses, "ls /project"); got != "" {
 		t.Errorf("it left %q", got)
 	}
 	valid(t, ses.Recorder)
@@ -263,7 +263,7 @@ func (s Suite) concurrent(t *testing.T) {
 				t.Errorf("%+v, %v", r, err)
 				return
 			}
-			if !s.NoProgram && read(t, ses, "cat /work/out") != "worked\n" {
+			if !s.NoProgram && read(t, ses, "cat /project/out") != "worked\n" {
 				t.Error("one run saw another's")
 			}
 			valid(t, ses.Recorder)
@@ -275,7 +275,7 @@ func (s Suite) concurrent(t *testing.T) {
 // dead checks that the program of Hangs writes no more.
 func dead(t *testing.T, ses agent.Session) {
 	t.Helper()
-	if got := read(t, ses, `a=$(cat /work/beat); sleep 0.3; [ -n "$a" ] && [ "$a" = "$(cat /work/beat)" ] && echo dead`); got != "dead\n" {
+	if got := read(t, ses, `a=$(cat /project/beat); sleep 0.3; [ -n "$a" ] && [ "$a" = "$(cat /project/beat)" ] && echo dead`); got != "dead\n" {
 		t.Errorf("the program lives on, or never began: %q", got)
 	}
 }
@@ -327,7 +327,7 @@ func observations(doc *trajectory.Trajectory) string {
 
 func read(t testing.TB, ses agent.Session, script string) string {
 	t.Helper()
-	res, err := sandbox.Exec(context.WithoutCancel(t.Context()), ses.Sandbox, sandbox.Command{Args: []string{"/bin/sh", "-c", script}, Dir: "/work"},
+	res, err := sandbox.Exec(context.WithoutCancel(t.Context()), ses.Sandbox, sandbox.Command{Args: []string{"/bin/sh", "-c", script}, Dir: "/project"},
 		sandbox.ExecOptions{Timeout: 10 * time.Second})
 	if err != nil {
 		t.Error(err)

@@ -24,7 +24,7 @@ func realOpeners() map[string]func(*testing.T) func(testing.TB) sandbox.Sandbox 
 	return map[string]func(*testing.T) func(testing.TB) sandbox.Sandbox{"ns": openNS}
 }
 
-// openNS makes sandboxes of this machine's tools and an empty /work.
+// openNS makes sandboxes of this machine's tools and an empty /project.
 func openNS(t *testing.T) func(testing.TB) sandbox.Sandbox {
 	t.Helper()
 	o := image.Options{Volatile: true}
@@ -68,7 +68,7 @@ func tools(t testing.TB, store *image.Store) image.Image {
 			t.Fatal(err)
 		}
 	}
-	add(image.Entry{Path: "work", Type: image.TypeDir, Mode: 0o755})
+	add(image.Entry{Path: "project", Type: image.TypeDir, Mode: 0o755})
 	for _, p := range []string{"/usr", "/bin", "/sbin", "/lib", "/lib64"} {
 		info, err := os.Lstat(p)
 		switch {

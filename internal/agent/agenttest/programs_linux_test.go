@@ -42,7 +42,7 @@ func TestHugeBrief(t *testing.T) {
 		t.Fatal(err)
 	}
 	logs := t.TempDir()
-	ses := agent.Session{Brief: b, Sandbox: sb, Workdir: "/work", Recorder: agent.NewRecorder(a.Info(), b, nil), Logs: image.HostPath(logs)}
+	ses := agent.Session{Brief: b, Sandbox: sb, Workdir: "/project", Recorder: agent.NewRecorder(a.Info(), b, nil), Logs: image.HostPath(logs)}
 	if r, err := a.Run(t.Context(), ses); err != nil || *r.Exit != 0 {
 		t.Fatalf("%+v, %v", r, err)
 	}
