@@ -37,6 +37,14 @@ type Options struct {
 	Limits    sandbox.Limits  // of RUN
 	Timeout   time.Duration   // of one RUN; 0: none but ctx's
 	NoCache   bool            // do every step anew
+	// Network is what RUN can reach; zero means sandbox.NetNone. Part of every
+	// key of RUN.
+	Network sandbox.Network
+	// RunEnv and RunMounts are this machine's own settings for RUN, such as its
+	// package mirrors: they are in no layer and in no key. Variables of the
+	// image and the Dockerfile win over RunEnv ("KEY=value").
+	RunEnv    []string
+	RunMounts []sandbox.Mount
 }
 
 // executor is part of every key: it changes when equal steps give other layers.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -27,13 +28,14 @@ func (b *build) run(ctx context.Context, c *instructions.RunCommand) error {
 		return errors.New("no sandbox is there to run it in")
 	}
 	args := commandLine(c)
-	key := b.key("RUN", args, b.vars.args, b.cfg.Env, b.cfg.Workdir, b.cfg.User)
+	key := b.key("RUN", args, b.vars.args, b.cfg.Env, b.cfg.Workdir, b.cfg.User, b.o.Network)
 	return b.cached(key, func() (image.LayerID, error) { return b.sandboxed(ctx, args) })
 }
 
 func (b *build) sandboxed(ctx context.Context, args []string) (id image.LayerID, err error) {
 	sb, err := b.o.Backend.Create(ctx, sandbox.Spec{
 		Image: image.New("", b.stack, b.binds, b.cfg), UID: b.o.UID, Limits: b.o.Limits, Hostname: "buildkitsandbox",
+		Network: b.o.Network, Mounts: b.o.RunMounts,
 	})
 	if err != nil {
 		return "", err
@@ -41,7 +43,7 @@ func (b *build) sandboxed(ctx context.Context, args []string) (id image.LayerID,
 	defer func() { err = errors.Join(err, sb.Close()) }()
 	out := &tail{w: b.o.Progress}
 	r, err := sandbox.Exec(ctx, sb, sandbox.Command{
-		Args: args, Env: b.vars.inside(), Dir: b.cfg.Workdir, User: b.cfg.User,
+		Args: args, Env: slices.Concat(b.o.RunEnv, b.vars.inside()), Dir: b.cfg.Workdir, User: b.cfg.User,
 	}, sandbox.ExecOptions{Timeout: b.o.Timeout, Cap: runOutput, Stdout: out, Stderr: out})
 	switch {
 	case err != nil:
