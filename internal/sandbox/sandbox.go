@@ -113,9 +113,9 @@ const (
 type Network string
 
 const (
-	NetNone      Network = "none" // loopback of its own
-	NetAllowlist Network = "allowlist"
-	NetFull      Network = "full"
+	NetNone      Network = "none"      // loopback of its own
+	NetAllowlist Network = "allowlist" // Spec.Egress's proxy at ProxyPort, and its DNS
+	NetFull      Network = "full"      // an interface whose packets Spec.Egress carries
 )
 
 // Spec describes a sandbox. The zero value of every field but Image is usable.
@@ -128,6 +128,7 @@ type Spec struct {
 	Limits   Limits
 	UID      UIDMode
 	Network  Network // zero means NetNone
+	Egress   Egress  // where the other networks lead to; needed for them, unused by NetNone
 	Hostname string  // zero means "assay"
 	Service  string  // zero means "main", the only one for now
 }
