@@ -1,6 +1,9 @@
 package image
 
-import "strings"
+import (
+	"strings"
+	"time"
+)
 
 // LayerID names a committed layer: "sha256:" and the hex digest of its manifest.
 type LayerID string
@@ -45,4 +48,25 @@ type Config struct {
 	Entrypoint []string          `json:"entrypoint,omitempty"`
 	Cmd        []string          `json:"cmd,omitempty"`
 	Labels     map[string]string `json:"labels,omitempty"`
+
+	// What nothing here acts upon, kept for builds upon the image and for
+	// those who get it exported.
+	Ports       []string     `json:"ports,omitempty"`   // "80/tcp", sorted
+	Volumes     []string     `json:"volumes,omitempty"` // as written, sorted
+	Shell       []string     `json:"shell,omitempty"`   // of RUN, CMD and ENTRYPOINT in shell form
+	StopSignal  string       `json:"stop_signal,omitempty"`
+	OnBuild     []string     `json:"on_build,omitempty"` // instructions for builds upon it
+	Healthcheck *Healthcheck `json:"healthcheck,omitempty"`
+	Author      string       `json:"author,omitempty"`
+}
+
+// Healthcheck is Docker's: a Test of "NONE", "CMD" with arguments or
+// "CMD-SHELL" with a line. Zero durations and retries mean Docker's defaults.
+type Healthcheck struct {
+	Test          []string      `json:"test,omitempty"`
+	Interval      time.Duration `json:"interval,omitempty"`
+	Timeout       time.Duration `json:"timeout,omitempty"`
+	StartPeriod   time.Duration `json:"start_period,omitempty"`
+	StartInterval time.Duration `json:"start_interval,omitempty"`
+	Retries       int           `json:"retries,omitempty"`
 }

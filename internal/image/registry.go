@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -248,12 +247,7 @@ func (s *Store) fromOCI(ctx context.Context, im v1.Image, called string) (Image,
 		}
 		stack = append(stack, id)
 	}
-	cf := Config{Env: c.Config.Env, User: c.Config.User, Entrypoint: c.Config.Entrypoint, Cmd: c.Config.Cmd,
-		Labels: maps.Clone(c.Config.Labels)}
-	if d := c.Config.WorkingDir; d != "" {
-		cf.Workdir = Path("/" + clean(d))
-	}
-	return New(called, stack, nil, cf), nil
+	return New(called, stack, nil, configOf(c)), nil
 }
 
 func (s *Store) fromOCILayer(ctx context.Context, l v1.Layer, want v1.Hash, below []LayerID) (LayerID, error) {

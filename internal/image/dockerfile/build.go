@@ -40,6 +40,7 @@ type Options struct {
 	// Network is what RUN can reach; zero means sandbox.NetNone. Part of every
 	// key of RUN.
 	Network sandbox.Network
+	Egress  sandbox.Egress // where RUN's network leads to
 	// RunEnv and RunMounts are this machine's own settings for RUN, such as its
 	// package mirrors: they are in no layer and in no key. Variables of the
 	// image and the Dockerfile win over RunEnv ("KEY=value").

@@ -35,7 +35,7 @@ func (b *build) run(ctx context.Context, c *instructions.RunCommand) error {
 func (b *build) sandboxed(ctx context.Context, args []string) (id image.LayerID, err error) {
 	sb, err := b.o.Backend.Create(ctx, sandbox.Spec{
 		Image: image.New("", b.stack, b.binds, b.cfg), UID: b.o.UID, Limits: b.o.Limits, Hostname: "buildkitsandbox",
-		Network: b.o.Network, Mounts: b.o.RunMounts,
+		Network: b.o.Network, Egress: b.o.Egress, Mounts: b.o.RunMounts,
 	})
 	if err != nil {
 		return "", err
