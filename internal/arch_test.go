@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -131,6 +132,27 @@ func TestNoReplaceDirectives(t *testing.T) {
 	}
 	if strings.Contains(string(b), "\nreplace ") {
 		t.Error("go.mod has a replace directive: go install would ignore it")
+	}
+}
+
+// Walls come down for the hostile self-test alone.
+func TestOnlyTheSelftestTakesWallsDown(t *testing.T) {
+	down := regexp.MustCompile(`\bsandbox\.(Def[A-Z]|AllDefences|Defences\b)|\bWithout:`)
+	err := filepath.WalkDir("..", func(p string, d fs.DirEntry, err error) error {
+		rel := filepath.ToSlash(strings.TrimPrefix(p, "../"))
+		if err != nil || d.IsDir() || !strings.HasSuffix(p, ".go") || strings.HasSuffix(p, "_test.go") ||
+			strings.HasPrefix(rel, "internal/sandbox/ns/") || strings.HasPrefix(rel, "internal/sandbox/hostile/") ||
+			rel == "internal/cli/sandbox_selftest.go" {
+			return err
+		}
+		b, err := os.ReadFile(p)
+		if m := down.Find(b); m != nil {
+			t.Errorf("%s has %q: only the self-test names the walls of a sandbox", rel, m)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

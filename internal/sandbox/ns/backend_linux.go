@@ -138,7 +138,7 @@ func (b *Backend) startKeeper() error {
 }
 
 func (b *Backend) configure(ctx context.Context) error {
-	q := request{Op: opConfigure, Root: b.opens, Warm: b.conf.Warm, Disk: b.conf.Disk, OldMounts: b.conf.oldMounts}
+	q := request{Op: opConfigure, Root: b.opens, Warm: b.conf.Warm, Disk: b.conf.Disk, Without: b.conf.Without, OldMounts: b.conf.oldMounts}
 	var fds []int
 	defer func() { closeFDs(fds) }()
 	add := func(dir string) error {
@@ -406,14 +406,14 @@ func (b *Backend) plan(spec sandbox.Spec) (*Sandbox, request, error) {
 		q.Layers = nil
 	}
 	for _, m := range spec.Image.Binds {
-		q.Binds = append(q.Binds, bind{m.Source, m.Target, true})
+		q.Binds = append(q.Binds, bind{m.Source, m.Target, !b.conf.without(sandbox.DefReadOnly)})
 	}
 	for _, m := range spec.Mounts {
 		src := m.Host
 		if m.Layer != "" {
 			src = b.conf.Store.Dir(m.Layer)
 		}
-		q.Binds = append(q.Binds, bind{src, m.Target, m.ReadOnly || m.Layer != ""})
+		q.Binds = append(q.Binds, bind{src, m.Target, (m.ReadOnly || m.Layer != "") && !b.conf.without(sandbox.DefReadOnly)})
 	}
 	if spec.Image.Config.Workdir != "" {
 		q.Dirs = append(q.Dirs, spec.Image.Config.Workdir)

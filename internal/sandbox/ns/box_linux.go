@@ -349,7 +349,7 @@ func (k *keeper) freshRoot(b *box) ([]int, error) {
 		m, err := cloneTree(src)
 		if err == nil {
 			out = append(out, m)
-			err = restrict(m, b.readOnly[i])
+			err = restrict(m, k.treeAttrs(), b.readOnly[i])
 		}
 		if err != nil {
 			return out, fmt.Errorf("mount: %w", err)
@@ -448,7 +448,7 @@ func (k *keeper) shallow(st *stack, from int) (*stack, error) {
 	if err != nil {
 		return st, err
 	}
-	if err := copyUppers(uppers, v.upper()); err != nil {
+	if err := copyUppers(uppers, v.upper(), k.noFollow()); err != nil {
 		k.release(v)
 		return st, fmt.Errorf("merge %d snapshots: %w", len(old), err)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"assay/internal/doctor"
 	"assay/internal/image"
+	"assay/internal/sandbox"
 )
 
 // Config is what a backend needs to know. Store is required.
@@ -31,6 +32,11 @@ type Config struct {
 	Root image.HostPath
 	// Warm is how many inits wait for a sandbox in advance. 0: 1; negative: none.
 	Warm int
+
+	// Without takes walls down. It is for the hostile self-test alone, which
+	// runs such a backend inside of another sandbox; the zero value, all walls,
+	// is what everything else uses.
+	Without sandbox.Defences
 
 	oldMounts bool // for a test: see request
 }

@@ -75,6 +75,8 @@ type request struct {
 	Store   image.HostPath `json:",omitempty"` // a directory like a layer's; fds: its mount, if Root
 	Scratch image.HostPath `json:",omitempty"` // fds: its mount, if Root
 	Warm    int            `json:",omitempty"`
+	// Without: walls that are left out; see Config.
+	Without sandbox.Defences `json:",omitempty"`
 	// OldMounts: mount as kernels before 6.5 can, for a test.
 	OldMounts bool `json:",omitempty"`
 

@@ -41,12 +41,15 @@ func (k *keeper) getFrom(root int, q request, pipe io.Writer) error {
 	if rel == "" {
 		rel = "."
 	}
-	parent, err := openTreeDir(root, path.Dir(rel))
+	parent, err := k.openTreeDir(root, path.Dir(rel))
 	if err != nil {
 		return err
 	}
 	defer unix.Close(parent)
-	p := &packer{w: tar.NewWriter(pipe), max: q.Max, links: map[inode]string{}, buf: make([]byte, 128<<10)}
+	if k.without(sandbox.DefCopyCaps) {
+		q.Max = 0
+	}
+	p := &packer{w: tar.NewWriter(pipe), max: q.Max, k: k, links: map[inode]string{}, buf: make([]byte, 128<<10)}
 	base := path.Base(rel)
 	var st unix.Stat_t
 	if err := unix.Fstatat(parent, base, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
@@ -66,6 +69,7 @@ func (k *keeper) getFrom(root int, q request, pipe io.Writer) error {
 type inode struct{ dev, ino uint64 }
 
 type packer struct {
+	k     *keeper
 	w     *tar.Writer
 	max   int64 // 0: none
 	bytes int64
@@ -75,16 +79,16 @@ type packer struct {
 
 // dir writes the content of a directory in the order of its names.
 func (p *packer) dir(parent int, base, rel string, depth int) error {
-	if depth > maxDepth {
+	if depth > maxDepth && !p.k.without(sandbox.DefCopyCaps) {
 		return fmt.Errorf("%.200q: nested deeper than %d: %w", rel, maxDepth, sandbox.ErrTooLarge)
 	}
-	fd, err := unix.Openat(parent, base, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	fd, err := unix.Openat(parent, base, unix.O_RDONLY|unix.O_DIRECTORY|p.k.noFollow()|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}
 	f := os.NewFile(uintptr(fd), base)
 	defer f.Close()
-	if err := refuseKernelTrees(fd); err != nil {
+	if err := p.k.refuseKernelTrees(fd); err != nil {
 		if rel == "" {
 			return err
 		}
@@ -134,7 +138,7 @@ func (p *packer) entry(dir int, base, rel string, depth int) error {
 }
 
 func (p *packer) file(dir int, base string, h *tar.Header) error {
-	fd, err := unix.Openat(dir, base, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	fd, err := unix.Openat(dir, base, unix.O_RDONLY|p.k.noFollow()|unix.O_CLOEXEC, 0)
 	if err == unix.ELOOP || err == unix.ENXIO {
 		return unix.ENOENT // something else stands there since
 	}

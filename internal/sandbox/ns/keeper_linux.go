@@ -184,7 +184,7 @@ func (k *keeper) setUp(fds []int) (notes []reply, err error) {
 	if k.host, err = unix.Open("/host", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
 		return nil, err
 	}
-	if k.spawner, err = newSpawner(k.conf.Warm); err != nil {
+	if k.spawner, err = newSpawner(k.conf.Warm, k.conf.Without); err != nil {
 		return nil, err
 	}
 	inMemory := k.tryVolume(false)

@@ -160,6 +160,8 @@ type copier struct {
 	dirs  []copied // from the root down
 	links map[inode]string
 	root  int
+
+	noFollow int // flags for files, which may have changed into links or pipes
 }
 
 type copied struct {
@@ -169,13 +171,13 @@ type copied struct {
 }
 
 // copyUppers merges uppers (top first) into the empty directory dst.
-func copyUppers(uppers []string, dst string) error {
+func copyUppers(uppers []string, dst string, noFollow int) error {
 	fd, err := unix.Open(dst, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(fd)
-	c := &copier{links: map[inode]string{}, root: fd}
+	c := &copier{links: map[inode]string{}, root: fd, noFollow: noFollow}
 	defer func() {
 		for _, d := range c.dirs {
 			unix.Close(d.fd)
@@ -265,7 +267,7 @@ func (c *copier) leaf(rel string, dir int, base string, st *unix.Stat_t) error {
 }
 
 func (c *copier) file(dir int, base string, to int, st *unix.Stat_t) error {
-	src, err := unix.Openat(dir, base, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	src, err := unix.Openat(dir, base, unix.O_RDONLY|c.noFollow|unix.O_CLOEXEC, 0)
 	if err == unix.ELOOP || err == unix.ENXIO {
 		return unix.ENOENT
 	}

@@ -60,8 +60,8 @@ func cloneTree(fd int) (int, error) {
 }
 
 // restrict takes rights from a detached mount and everything below it.
-func restrict(m int, readOnly bool) error {
-	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV, Propagation: unix.MS_PRIVATE}
+func restrict(m int, attrs int, readOnly bool) error {
+	attr := unix.MountAttr{Attr_set: uint64(attrs), Propagation: unix.MS_PRIVATE}
 	if readOnly {
 		attr.Attr_set |= unix.MOUNT_ATTR_RDONLY
 	}
@@ -70,7 +70,7 @@ func restrict(m int, readOnly bool) error {
 
 // overlay lays a stack of lower directories, top first, under upper.
 func (k *keeper) overlay(lowers []string, upper, work string) (int, error) {
-	attrs := unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV
+	attrs := k.treeAttrs()
 	opts := []mountOption{{"userxattr", ""}, {"volatile", ""}, {"index", "off"}}
 	for _, l := range lowers {
 		opts = append(opts, mountOption{"lowerdir+", l})

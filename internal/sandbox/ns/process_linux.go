@@ -123,9 +123,15 @@ func (s *Sandbox) message(cmd sandbox.Command) pid1.Message {
 			m.Nums = append(m.Nums, int64(resource), v)
 		}
 	}
-	limit(unix.RLIMIT_CORE, 0)
-	limit(unix.RLIMIT_NPROC, s.limits.Pids)
-	limit(unix.RLIMIT_NOFILE, min(s.limits.OpenFiles, hardFiles()))
+	if !s.b.conf.without(sandbox.DefCore) {
+		limit(unix.RLIMIT_CORE, 0)
+	}
+	if !s.b.conf.without(sandbox.DefPids) {
+		limit(unix.RLIMIT_NPROC, s.limits.Pids)
+	}
+	if !s.b.conf.without(sandbox.DefFiles) {
+		limit(unix.RLIMIT_NOFILE, min(s.limits.OpenFiles, hardFiles()))
+	}
 	if s.disk {
 		limit(unix.RLIMIT_FSIZE, s.limits.DiskBytes)
 	}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"assay/internal/sandbox"
 )
 
 // put unpacks a tar stream. The tree below is somebody else's while it does:
@@ -23,14 +25,14 @@ func (k *keeper) put(q request, pipe *os.File) error {
 		return err
 	}
 	defer leave()
-	dst, err := mkdirIn(b.root, inTree(q.Path))
+	dst, err := k.mkdirIn(b.root, inTree(q.Path))
 	if err != nil {
 		return fmt.Errorf("put into %s: %w", q.Path, err)
 	}
 	defer unix.Close(dst)
-	u := &unpacker{dst: dst, births: &k.spawner.births, resolve: unix.RESOLVE_BENEATH, dirs: map[string]time.Time{}, buf: make([]byte, 128<<10)}
+	u := &unpacker{k: k, dst: dst, births: &k.spawner.births, resolve: k.beneath(unix.RESOLVE_BENEATH), dirs: map[string]time.Time{}, buf: make([]byte, 128<<10)}
 	if inTree(q.Path) == "" {
-		u.resolve = unix.RESOLVE_IN_ROOT // nothing is outside of "/", absolute links are fine
+		u.resolve = k.beneath(unix.RESOLVE_IN_ROOT) // nothing is outside of "/", absolute links are fine
 	}
 	tr := tar.NewReader(pipe)
 	for {
@@ -56,15 +58,15 @@ func (k *keeper) put(q request, pipe *os.File) error {
 }
 
 // mkdirIn opens a directory of the tree and makes what is missing of it.
-func mkdirIn(root int, rel string) (int, error) {
+func (k *keeper) mkdirIn(root int, rel string) (int, error) {
 	if rel == "" {
 		rel = "."
 	}
-	fd, err := openTreeDir(root, rel)
+	fd, err := k.openTreeDir(root, rel)
 	if err != unix.ENOENT {
 		return fd, err
 	}
-	parent, err := mkdirIn(root, path.Dir(rel))
+	parent, err := k.mkdirIn(root, path.Dir(rel))
 	if err != nil {
 		return -1, err
 	}
@@ -72,15 +74,15 @@ func mkdirIn(root int, rel string) (int, error) {
 	if err := unix.Mkdirat(parent, path.Base(rel), 0o755); err != nil && err != unix.EEXIST {
 		return -1, err
 	}
-	return openTreeDir(root, rel)
+	return k.openTreeDir(root, rel)
 }
 
-func openTreeDir(root int, rel string) (int, error) {
-	fd, err := openat2(root, rel, unix.O_RDONLY|unix.O_DIRECTORY, 0, unix.RESOLVE_IN_ROOT)
+func (k *keeper) openTreeDir(root int, rel string) (int, error) {
+	fd, err := openat2(root, rel, unix.O_RDONLY|unix.O_DIRECTORY, 0, k.beneath(unix.RESOLVE_IN_ROOT))
 	if err != nil {
 		return -1, err
 	}
-	if err := refuseKernelTrees(fd); err != nil {
+	if err := k.refuseKernelTrees(fd); err != nil {
 		unix.Close(fd)
 		return -1, err
 	}
@@ -89,7 +91,10 @@ func openTreeDir(root int, rel string) (int, error) {
 
 // refuseKernelTrees keeps the keeper, whose rights reach further than the
 // sandbox's, from writing or reading where files mean actions.
-func refuseKernelTrees(fd int) error {
+func (k *keeper) refuseKernelTrees(fd int) error {
+	if k.without(sandbox.DefKernelTrees) {
+		return nil
+	}
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(fd, &st); err != nil {
 		return err
@@ -102,6 +107,7 @@ func refuseKernelTrees(fd int) error {
 }
 
 type unpacker struct {
+	k       *keeper
 	dst     int
 	resolve uint64
 	dirs    map[string]time.Time // to be set when nothing is written any more
@@ -119,6 +125,13 @@ const maxDirTimes = 100_000
 var errLeaves = errors.New("it leaves the directory it is put into")
 
 // name cleans an entry's name and refuses what points elsewhere.
+func (u *unpacker) name(name string) (string, error) {
+	if u.k.without(sandbox.DefTreePaths) {
+		return path.Clean(name), nil
+	}
+	return entryName(name)
+}
+
 func entryName(name string) (string, error) {
 	if strings.HasPrefix(name, "/") {
 		return "", errLeaves
@@ -135,7 +148,7 @@ func entryName(name string) (string, error) {
 }
 
 func (u *unpacker) entry(h *tar.Header, content io.Reader) error {
-	rel, err := entryName(h.Name)
+	rel, err := u.name(h.Name)
 	if err != nil {
 		return err
 	}
@@ -203,7 +216,7 @@ func (u *unpacker) mkdir(rel string) (int, error) {
 	fd, err := openat2(u.dst, rel, unix.O_RDONLY|unix.O_DIRECTORY, 0, u.resolve)
 	switch err {
 	case nil:
-		if err := refuseKernelTrees(fd); err != nil {
+		if err := u.k.refuseKernelTrees(fd); err != nil {
 			unix.Close(fd)
 			return -1, err
 		}
@@ -271,6 +284,9 @@ func (u *unpacker) file(dir int, base string, mode uint32, h *tar.Header, conten
 	u.births.RLock()
 	defer u.births.RUnlock()
 	flags := unix.O_CREAT | unix.O_EXCL | unix.O_WRONLY | unix.O_NOFOLLOW | unix.O_CLOEXEC
+	if u.k.without(sandbox.DefTreePaths) {
+		flags = unix.O_CREAT | unix.O_TRUNC | unix.O_WRONLY | unix.O_CLOEXEC
+	}
 	fd, err := unix.Openat(dir, base, flags, 0o600)
 	if err == unix.EEXIST {
 		if err = clearName(dir, base); err == nil {
@@ -308,7 +324,7 @@ func setTime(fd int, t time.Time) error {
 
 // link makes a hard link to an entry of the same archive.
 func (u *unpacker) link(dir int, base, to string) error {
-	rel, err := entryName(to)
+	rel, err := u.name(to)
 	if err != nil {
 		return fmt.Errorf("hard link to %.200q: %w", to, errLeaves)
 	}
@@ -320,7 +336,7 @@ func (u *unpacker) link(dir int, base, to string) error {
 		return fmt.Errorf("hard link to %.200q: %w", to, err)
 	}
 	defer unix.Close(from)
-	if err := refuseKernelTrees(from); err != nil {
+	if err := u.k.refuseKernelTrees(from); err != nil {
 		return err
 	}
 	if err := clearName(dir, base); err != nil {

@@ -205,7 +205,7 @@ func (s *Sandbox) connected(ctx context.Context, m pid1.Message, fds []int) {
 		i = slices.IndexFunc(s.spec.Relays, func(r sandbox.Relay) bool { return int64(r.Port) == m.Nums[0] })
 	}
 	s.mu.Lock()
-	ok := i >= 0 && s.conns < maxConns && !s.closed
+	ok := i >= 0 && (s.conns < maxConns || s.b.conf.without(sandbox.DefRelayCap)) && !s.closed
 	if ok {
 		s.conns++
 	}

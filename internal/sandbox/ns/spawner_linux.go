@@ -6,12 +6,14 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"assay/internal/sandbox"
 	"assay/internal/sandbox/ns/pid1"
 )
 
@@ -25,6 +27,7 @@ type spawner struct {
 	asks    chan chan<- spawned
 	warm    chan *initProc
 	stop    chan struct{}
+	without sandbox.Defences
 	wg      sync.WaitGroup
 	reap    *reaper
 
@@ -66,7 +69,7 @@ func (p *initProc) ended() {
 	close(p.done)
 }
 
-func newSpawner(warm int) (*spawner, error) {
+func newSpawner(warm int, without sandbox.Defences) (*spawner, error) {
 	// Away from the numbers that an init is born with.
 	exe, err := unix.FcntlInt(keeperExe, unix.F_DUPFD_CLOEXEC, 64)
 	if err != nil {
@@ -81,7 +84,7 @@ func newSpawner(warm int) (*spawner, error) {
 		return nil, err
 	}
 	s := &spawner{exe: exe, stderr: stderr, dynamic: dynamic, asks: make(chan chan<- spawned), warm: make(chan *initProc, max(warm, 0)),
-		stop: make(chan struct{}), reap: newReaper()}
+		stop: make(chan struct{}), without: without, reap: newReaper()}
 	ready := make(chan error)
 	go s.run(ready) // its thread ends with the keeper: namespaces cannot be given back
 	if err := <-ready; err != nil {
@@ -236,7 +239,7 @@ func (s *spawner) spawn() (*initProc, error) {
 	}
 	defer unix.Close(pair[1])
 	birth := pid1.Birth{
-		Path: fmt.Sprintf("/proc/self/fd/%d", s.exe), Args: []string{pid1.Marker}, Flags: initFlags,
+		Path: fmt.Sprintf("/proc/self/fd/%d", s.exe), Args: []string{pid1.Marker}, Flags: namespacesOf(s.without),
 		// One processor: init waits nearly always. It need not look for the limits of a container to know.
 		Env: []string{"GOMAXPROCS=1", "GODEBUG=containermaxprocs=0,updatemaxprocs=0"},
 		// Its errors go where the keeper's go.
@@ -245,6 +248,9 @@ func (s *spawner) spawn() (*initProc, error) {
 	if s.dynamic {
 		birth.Root = "/host"
 		birth.Args = append(birth.Args, pid1.BackToRoot)
+	}
+	if s.without != 0 {
+		birth.Args = append(birth.Args, pid1.WithoutArg+strconv.FormatUint(uint64(s.without), 10))
 	}
 	p := &initProc{sock: pair[0], done: make(chan struct{})}
 	s.reap.mu.Lock()

@@ -35,9 +35,7 @@ func (k *keeper) newVolume(bytes, inodes int64, disk bool) (*volume, error) {
 		}
 	} else {
 		v.path = "/v/" + strconv.Itoa(k.number())
-		// Two directories and the root are ours.
-		m, err := newMount("tmpfs", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV, mountOption{"mode", "700"},
-			mountOption{"size", strconv.FormatInt(max(bytes, 4096), 10)}, mountOption{"nr_inodes", strconv.FormatInt(inodes+8, 10)})
+		m, err := newMount("tmpfs", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV, k.volumeOptions(bytes, inodes)...)
 		if err != nil {
 			return nil, err
 		}

@@ -23,7 +23,7 @@ func boot() bool {
 		return false
 	}
 	runtime.LockOSThread() // namespaces and rights are a thread's, and children inherit this one's
-	s := &server{sock: blocking(control)}
+	s := &server{sock: blocking(control), without: withoutOf(args[1:])}
 	if err := prepare(s, len(args) > 1 && args[1] == BackToRoot); err != nil {
 		m := Message{Kind: Failed, Strs: []string{err.Error()}, Nums: []int64{0}}
 		if f, ok := err.(*failure); ok {
@@ -51,10 +51,16 @@ const (
 func prepare(s *server, chrooted bool) error {
 	prctl := func(op, arg uintptr) { syscall.RawSyscall6(syscall.SYS_PRCTL, op, arg, 0, 0, 0, 0) }
 	prctl(prSetPdeathsig, uintptr(syscall.SIGKILL))
-	prctl(prSetDumpable, 0) // keeps ptrace and /proc/1/{exe,fd,root,mem} from programs inside
+	if !s.lacks(WithoutDumpable) {
+		prctl(prSetDumpable, 0) // keeps ptrace and /proc/1/{exe,fd,root,mem} from programs inside
+	}
 	// Away from the keys of whoever started assay. A kernel without keys has none to hide.
-	syscall.RawSyscall(syscall.SYS_KEYCTL, keyctlJoinSession, 0, 0)
-	ignoreSignals()
+	if !s.lacks(WithoutKeyring) {
+		syscall.RawSyscall(syscall.SYS_KEYCTL, keyctlJoinSession, 0, 0)
+	}
+	if !s.lacks(WithoutDeafness) {
+		ignoreSignals()
+	}
 	syscall.Umask(0)
 	if chrooted {
 		// It was there for the program's interpreter and libraries only.
@@ -62,7 +68,7 @@ func prepare(s *server, chrooted bool) error {
 			return failed("find the namespace's root", errno(err))
 		}
 	}
-	if e := loopbackUp(); e != 0 {
+	if e := s.loopbackUp(); e != 0 {
 		return failed("bring loopback up", e)
 	}
 	proc, err := newMount("proc", mountNoSuid|mountNoDev|mountNoExec)
@@ -71,7 +77,9 @@ func prepare(s *server, chrooted bool) error {
 	}
 	defer syscall.Close(proc)
 	fd, e := openat2(proc, "sys/user/max_user_namespaces", syscall.O_WRONLY, 0)
-	if e == 0 {
+	if e == 0 && s.lacks(WithoutNestedNS) {
+		syscall.Close(fd)
+	} else if e == 0 {
 		_, err = syscall.Write(fd, []byte("0"))
 		syscall.Close(fd)
 		if err != nil {
@@ -117,7 +125,10 @@ func ignoreSignals() {
 	}
 }
 
-func loopbackUp() syscall.Errno {
+func (s *server) loopbackUp() syscall.Errno {
+	if s.lacks(WithoutNet) {
+		return 0 // it is not ours
+	}
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_DGRAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return errno(err)

@@ -33,6 +33,10 @@ func (s *server) start(m Message, fds []int) error {
 		fds = append([]int{null}, fds...)
 	}
 	copy(p.fds[:], fds)
+	p.without = s.without
+	if s.lacks(WithoutDescriptors) {
+		leak(s.spare)
+	}
 	s.reaper.mu.Lock()
 	pid, stage, e := p.fork()
 	if pid > 0 && e == 0 {
@@ -58,6 +62,7 @@ type program struct {
 	fds        [3]int
 	terminal   bool
 	rows, cols uint16
+	without    uint64
 }
 
 type limit struct {
@@ -156,7 +161,7 @@ const lastCap = 63
 //go:noinline
 //go:nocheckptr
 func (p *program) clone(report int) (pid, errno uintptr) {
-	limits, candidates := p.limits, p.candidates[:len(p.candidates)-1]
+	limits, candidates, without := p.limits, p.candidates[:len(p.candidates)-1], p.without
 	argv, envv := unsafe.Pointer(&p.argv[0]), unsafe.Pointer(&p.envv[0])
 	var (
 		act   [4]uint64 // SIG_DFL for every signal
@@ -198,20 +203,24 @@ func (p *program) clone(report int) (pid, errno uintptr) {
 		}
 	}
 	report = int(fd)
-	if _, _, e = syscall.RawSyscall(sysCloseRange, fd+1, uintptr(^uint32(0)), 0); e != 0 {
-		goto failed
+	if without&WithoutDescriptors == 0 {
+		if _, _, e = syscall.RawSyscall(sysCloseRange, fd+1, uintptr(^uint32(0)), 0); e != 0 {
+			goto failed
+		}
 	}
 	for j := range limits { // only ever lowered; what cannot be set stays as strict as it is
 		syscall.RawSyscall6(syscall.SYS_PRLIMIT64, 0, limits[j].resource, uintptr(unsafe.Pointer(&limits[j].value)), 0, 0, 0)
 	}
 	syscall.RawSyscall(syscall.SYS_UMASK, 0o022, 0, 0)
 	for i = 0; i <= lastCap; i++ {
-		if uint64(keptCaps)&(1<<i) == 0 {
+		if uint64(keptCaps)&(1<<i) == 0 && without&WithoutCaps == 0 {
 			syscall.RawSyscall6(syscall.SYS_PRCTL, prCapbsetDrop, i, 0, 0, 0, 0)
 		}
 	}
-	if _, _, e = syscall.RawSyscall6(syscall.SYS_PRCTL, prSetNoNewPrivs, 1, 0, 0, 0, 0); e != 0 {
-		goto failed
+	if without&WithoutNoNewPrivs == 0 {
+		if _, _, e = syscall.RawSyscall6(syscall.SYS_PRCTL, prSetNoNewPrivs, 1, 0, 0, 0, 0); e != 0 {
+			goto failed
+		}
 	}
 	what[0] = uint64(StageDir)
 	if _, _, e = syscall.RawSyscall(syscall.SYS_CHDIR, uintptr(unsafe.Pointer(p.dir)), 0, 0); e != 0 {

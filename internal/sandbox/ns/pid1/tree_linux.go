@@ -19,7 +19,7 @@ func (s *server) enter(m Message, fds []int) error {
 			return err
 		}
 	}
-	if err := syscall.Sethostname([]byte(m.Strs[0])); err != nil {
+	if err := syscall.Sethostname([]byte(m.Strs[0])); err != nil && !s.lacks(WithoutUTS) {
 		return failed("set host name", errno(err))
 	}
 	root := fds[0]
@@ -49,10 +49,10 @@ func (s *server) enter(m Message, fds []int) error {
 // renew leaves behind what a tree's programs could have left in the
 // namespaces: System V IPC, message queues, sockets that wait.
 func (s *server) renew() error {
-	if err := syscall.Unshare(syscall.CLONE_NEWIPC | syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS); err != nil {
+	if err := syscall.Unshare(s.renewed()); err != nil {
 		return failed("renew namespaces", errno(err))
 	}
-	return failed("bring loopback up", loopbackUp())
+	return failed("bring loopback up", s.loopbackUp())
 }
 
 // mountOn attaches a mount at a path of the tree, which is made if missing.
@@ -115,7 +115,15 @@ func (s *server) furnish(root int, shm int64) error {
 	if err := s.keep(&s.dev, dev, oPath|syscall.O_DIRECTORY); err != nil {
 		return err
 	}
-	return mask(proc, dev)
+	if !s.lacks(WithoutMaskProc) {
+		if err := mask(proc, dev); err != nil {
+			return err
+		}
+	}
+	if s.lacks(WithoutReadOnlyProc) {
+		return nil
+	}
+	return readOnly(proc, "sys", "bus", "fs", "irq")
 }
 
 // keep replaces a descriptor that outlives the request.
@@ -207,7 +215,7 @@ func mask(proc, dev int) error {
 			return failed("mask /proc/"+name, e)
 		}
 	}
-	return readOnly(proc, "sys", "bus", "fs", "irq")
+	return nil
 }
 
 // readOnly makes directories of a mount read-only, for good.
@@ -251,6 +259,9 @@ func (s *server) pivot(root int) error {
 	}
 	if err := syscall.PivotRoot(".", "."); err != nil {
 		return failed("pivot root", errno(err))
+	}
+	if s.lacks(WithoutOldRoot) {
+		return nil
 	}
 	// The old root now lies upon the new one.
 	if err := syscall.Unmount(".", mntDetach); err != nil {

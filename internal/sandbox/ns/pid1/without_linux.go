@@ -1,0 +1,62 @@
+package pid1
+
+import "syscall"
+
+// Walls that an init is told to leave out, for the hostile self-test; they are
+// the bits of sandbox.Defences, which package ns checks at compile time.
+const (
+	WithoutDeafness uint64 = 1 << iota
+	WithoutDumpable
+	WithoutKeyring
+	WithoutNestedNS
+	WithoutMaskProc
+	WithoutReadOnlyProc
+	WithoutOldRoot
+	WithoutCaps
+	WithoutNoNewPrivs
+	WithoutDescriptors
+	WithoutSeccomp
+	WithoutDeath
+	WithoutNet
+	WithoutIPC
+	WithoutUTS
+)
+
+// WithoutArg begins the argument that tells an init; a decimal number follows.
+const WithoutArg = "without="
+
+// withoutOf finds what is to be left out among an init's arguments.
+func withoutOf(args []string) uint64 {
+	for _, a := range args {
+		if len(a) > len(WithoutArg) && a[:len(WithoutArg)] == WithoutArg {
+			var n uint64
+			for _, c := range []byte(a[len(WithoutArg):]) {
+				n = n*10 + uint64(c-'0')
+			}
+			return n
+		}
+	}
+	return 0
+}
+
+// lacks reports whether a wall is left out.
+func (s *server) lacks(wall uint64) bool { return s.without&wall != 0 }
+
+// renewed are the namespaces that a fresh tree gets anew.
+func (s *server) renewed() int {
+	flags := syscall.CLONE_NEWIPC | syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS
+	for _, w := range [...]struct {
+		wall uint64
+		flag int
+	}{{WithoutNet, syscall.CLONE_NEWNET}, {WithoutIPC, syscall.CLONE_NEWIPC}, {WithoutUTS, syscall.CLONE_NEWUTS}} {
+		if s.lacks(w.wall) {
+			flags &^= w.flag
+		}
+	}
+	return flags
+}
+
+// leak lets programs inherit a descriptor of before the tree.
+func leak(fd int) {
+	_, _, _ = syscall.RawSyscall(syscall.SYS_FCNTL, uintptr(fd), syscall.F_SETFD, 0)
+}
