@@ -8,6 +8,8 @@ var (
 	ErrNotStarted = errors.New("program not started")
 	// ErrLost: the sandbox died under its caller.
 	ErrLost = errors.New("sandbox lost")
+	// ErrOutOfMemory: it died for its memory limit; comes with ErrLost.
+	ErrOutOfMemory = errors.New("sandbox out of memory")
 	// ErrClosed: the sandbox or backend was closed by its caller.
 	ErrClosed = errors.New("sandbox closed")
 	// ErrUnsupported: the spec asks for what this backend cannot give.

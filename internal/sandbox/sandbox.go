@@ -198,4 +198,7 @@ type Exit struct {
 	Signal syscall.Signal // 0 unless killed by one
 	CPU    time.Duration  // of the program and its waited-for children
 	MaxRSS int64          // bytes
+	// OutOfMemory: processes of the sandbox, this one or others, were ended for
+	// its memory limit while the program ran.
+	OutOfMemory bool
 }

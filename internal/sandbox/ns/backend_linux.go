@@ -20,21 +20,24 @@ import (
 	"assay/internal/doctor"
 	"assay/internal/image"
 	"assay/internal/sandbox"
+	"assay/internal/sandbox/ns/cgroup"
 	"assay/internal/sandbox/ns/pid1"
 )
 
 // Backend implements sandbox.Backend.
 type Backend struct {
-	conf  Config
-	root  bool             // this process is root and sandboxes are not
-	opens bool             // it opens for the keeper what only root can
-	notes []doctor.Finding // what the machine lacks without being refused
-	sock  packets
-	cmd   *exec.Cmd
-	noise *tail // what the keeper and its inits complain about
-	calls calls
-	done  chan struct{} // closed when the keeper's socket has ended
-	after sync.WaitGroup
+	conf   Config
+	root   bool             // this process is root and sandboxes are not
+	opens  bool             // it opens for the keeper what only root can
+	notes  []doctor.Finding // what the machine lacks without being refused
+	sock   packets
+	cmd    *exec.Cmd
+	noise  *tail // what the keeper and its inits complain about
+	calls  calls
+	done   chan struct{} // closed when the keeper's socket has ended
+	after  sync.WaitGroup
+	groups *cgroup.Tree // nil: none may be written
+	dog    *watchdog
 
 	mu     sync.Mutex
 	boxes  map[string]*Sandbox
@@ -50,10 +53,14 @@ func Open(ctx context.Context, c Config) (*Backend, error) {
 	}
 	c = c.orDefaults()
 	b := &Backend{conf: c, root: realRoot(), noise: &tail{}, done: make(chan struct{}),
-		boxes: map[string]*Sandbox{}, bases: map[sandbox.Snapshot][]image.LayerID{}, opened: map[image.HostPath]bool{}}
+		boxes: map[string]*Sandbox{}, bases: map[sandbox.Snapshot][]image.LayerID{}, opened: map[image.HostPath]bool{}, dog: newWatchdog()}
 	b.opens = b.root && hasSysAdmin()
 	b.calls.pending = map[uint32]chan answer{}
+	if !c.NoCgroups {
+		b.groups, _ = cgroup.Open(cgroup.Options{}) // without, the watchdog does what it can, and Held says so
+	}
 	if err := b.startKeeper(); err != nil {
+		b.groups.Close()
 		return nil, c.explain(err)
 	}
 	b.after.Go(b.read)
@@ -330,7 +337,7 @@ func (b *Backend) Capabilities() sandbox.Capabilities {
 		Name: "ns", UIDModes: []sandbox.UIDMode{sandbox.UIDSingle},
 		Snapshots: true, Peek: true, TTY: true, Relays: true,
 		Networks:  []sandbox.Network{sandbox.NetNone},
-		Limits:    []string{"disk:tmpfs", "inodes:tmpfs", "pids:rlimit", "files:rlimit"},
+		Limits:    b.holds(),
 		Isolation: "shares the kernel with the host: stops accidents and ordinary hostile programs, not a kernel exploit",
 	}
 }
@@ -364,8 +371,10 @@ func (b *Backend) create(ctx context.Context, spec sandbox.Spec) (*Sandbox, erro
 		return nil, b.conf.explain(err)
 	}
 	s.pid = r.Pid
+	s.confine()
 	if err := s.begin(ctx, out); err != nil {
 		b.destroy(s.name)
+		s.release()
 		return nil, err
 	}
 	b.mu.Lock()
@@ -526,6 +535,7 @@ func (b *Backend) Close() error {
 	for _, s := range boxes {
 		s.shut()
 	}
+	b.dog.close()
 	b.sock.CloseWrite() // the keeper reads the end, ends its inits and cleans up
 	killer := time.AfterFunc(closeTime, func() { _ = b.cmd.Process.Kill() })
 	err := b.cmd.Wait()
@@ -534,7 +544,9 @@ func (b *Backend) Close() error {
 	b.after.Wait()
 	for _, s := range boxes {
 		s.ended()
+		s.release()
 	}
+	b.groups.Close()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
 		err = nil // it failed to start, or was killed; whoever used it heard of it

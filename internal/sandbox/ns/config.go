@@ -33,6 +33,9 @@ type Config struct {
 	// Warm is how many inits wait for a sandbox in advance. 0: 1; negative: none.
 	Warm int
 
+	// NoCgroups leaves control groups alone, where they could be used.
+	NoCgroups bool
+
 	// Without takes walls down. It is for the hostile self-test alone, which
 	// runs such a backend inside of another sandbox; the zero value, all walls,
 	// is what everything else uses.

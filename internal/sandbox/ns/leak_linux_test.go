@@ -150,6 +150,9 @@ func TestCloseLeavesNothing(t *testing.T) {
 	if left := living(t, all); len(left) > 0 {
 		t.Errorf("processes: %q", left)
 	}
+	if left := emptyGroups(t); len(left) > 0 {
+		t.Errorf("control groups: %v", left)
+	}
 	if after := mounts(t); after != before {
 		t.Errorf("mounts:\n%s\nbefore:\n%s", after, before)
 	}
@@ -247,6 +250,9 @@ func TestKillLeavesNothing(t *testing.T) {
 			more, _ := filepath.Glob(dir + "/scratch/*/live-*")
 			if left := append(a, more...); len(left) > 0 {
 				t.Errorf("scratch holds %v", left)
+			}
+			if left := emptyGroups(t); len(left) > 0 {
+				t.Errorf("control groups: %v", left)
 			}
 		})
 	}

@@ -26,6 +26,7 @@ type process struct {
 	stdout *os.File
 	stderr *os.File
 	tty    bool
+	kills  int64         // for memory, before it started
 	done   chan struct{} // closed after exit is set
 	exit   sandbox.Exit
 	close  sync.Once
@@ -53,7 +54,7 @@ func (s *Sandbox) start(ctx context.Context, cmd sandbox.Command) (*process, err
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
 	}
-	p := &process{s: s, tty: cmd.TTY != nil, done: make(chan struct{})}
+	p := &process{s: s, tty: cmd.TTY != nil, kills: s.memoryKills(), done: make(chan struct{})}
 	m := s.message(cmd)
 	var theirs []int
 	defer func() { closeFDs(theirs) }()

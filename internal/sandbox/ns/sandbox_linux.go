@@ -22,13 +22,14 @@ import (
 
 // Sandbox implements sandbox.Sandbox and sandbox.Held.
 type Sandbox struct {
-	b      *Backend
-	name   string
-	spec   sandbox.Spec
-	layers []image.LayerID
-	limits sandbox.Limits
-	disk   bool
-	pid    int // of the init, on the host
+	b        *Backend
+	name     string
+	spec     sandbox.Spec
+	layers   []image.LayerID
+	limits   sandbox.Limits
+	disk     bool
+	confined confined
+	pid      int // of the init, on the host
 
 	init   packets
 	done   chan struct{} // closed when the init's socket has ended
@@ -71,15 +72,10 @@ func (b *Backend) settle(l sandbox.Limits) (_ sandbox.Limits, disk bool, unheld 
 	orDefault(&l.Inodes, defaultInodes, 1<<40)
 	orDefault(&l.Pids, defaultPids, -1)
 	orDefault(&l.OpenFiles, defaultFiles, -1)
+	orDefault(&l.MemBytes, machineMemory()/4*3, -1)
 	disk = b.conf.Disk || l.DiskBytes > b.conf.TmpfsMax
 	if disk && !noDisk {
 		unheld = append(unheld, "disk", "inodes")
-	}
-	if l.MemBytes > 0 {
-		unheld = append(unheld, "memory")
-	}
-	if l.CPUs > 0 {
-		unheld = append(unheld, "cpus")
 	}
 	return l, disk, unheld
 }
@@ -98,7 +94,7 @@ func (s *Sandbox) Held() (held, unheld []string) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return held, slices.Clone(s.unheld)
+	return append(held, s.confined.held...), slices.Concat(s.confined.lack, s.unheld)
 }
 
 // begin takes the init's socket and lets it enter the tree. It owns fds.
@@ -187,7 +183,8 @@ func (s *Sandbox) exited(m pid1.Message) {
 		return
 	}
 	ws := syscall.WaitStatus(m.Nums[0])
-	p.exit = sandbox.Exit{Code: ws.ExitStatus(), CPU: time.Duration(m.Nums[1]), MaxRSS: m.Nums[2]}
+	p.exit = sandbox.Exit{Code: ws.ExitStatus(), CPU: time.Duration(m.Nums[1]), MaxRSS: m.Nums[2],
+		OutOfMemory: s.memoryKills() > p.kills}
 	if ws.Signaled() {
 		p.exit.Signal, p.exit.Code = ws.Signal(), 128+int(ws.Signal())
 	}
@@ -298,10 +295,14 @@ func refused(m pid1.Message) error {
 
 // lost says why the init does not answer.
 func (s *Sandbox) lost() error {
+	kills := s.memoryKills()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return sandbox.ErrClosed
+	}
+	if kills > 0 {
+		return fmt.Errorf("%w: %w: %d of its processes ended for it", sandbox.ErrLost, sandbox.ErrOutOfMemory, kills)
 	}
 	if said := s.b.noise.String(); said != "" {
 		return fmt.Errorf("%w: last words of the keeper and its inits: %s", sandbox.ErrLost, said)
@@ -500,6 +501,7 @@ func (s *Sandbox) Close() error {
 	}
 	s.b.destroy(s.name)
 	s.ended()
+	s.release()
 	return nil
 }
 

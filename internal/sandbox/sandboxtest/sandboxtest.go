@@ -40,6 +40,12 @@ func Run(t *testing.T, s Subject) {
 	t.Run("limits", h.limits)
 }
 
+// Limits runs the part of the suite that is about limits.
+func Limits(t *testing.T, s Subject) {
+	h := harness{Subject: s, b: s.New(t)}
+	t.Run("limits", h.limits)
+}
+
 type harness struct {
 	Subject
 	b sandbox.Backend

@@ -289,4 +289,26 @@ func (h harness) limits(t *testing.T) {
 		held(t, s, "files")
 		equal(t, "open files", ok(t, s, "ulimit -n"), "64")
 	})
+	t.Run("memory", func(t *testing.T) {
+		if !claims["memory"] {
+			t.Skip("not claimed")
+		}
+		s, other := h.create(t, func(sp *sandbox.Spec) { sp.Limits.MemBytes = 96 << 20 }), h.create(t)
+		held(t, s, "memory")
+		keep := func(n int) sandbox.ExecResult { // tail keeps what may be the end
+			return sh(t, s, fmt.Sprintf("head -c %d /dev/zero | tail -c %d | cat > /dev/null", n, n))
+		}
+		if r := keep(30_000_000); r.Exit.Code != 0 || r.Exit.OutOfMemory {
+			t.Errorf("30 MB below a limit of 96 MiB: %+v", r.Exit)
+		}
+		if r := keep(1_500_000_000); !r.Exit.OutOfMemory {
+			t.Errorf("1.5 GB: %+v %s", r.Exit, r.Stderr)
+		}
+		if r := sh(t, s, "ulimit -v; head -c 60000000 /dev/zero > /big"); r.Exit.Code != 0 || r.Exit.OutOfMemory || string(r.Stdout) != "unlimited\n" {
+			t.Errorf("afterwards: %+v %s", r.Exit, r.Stdout) // address space and files are not memory
+		}
+		if r := sh(t, other, "true"); r.Exit.OutOfMemory {
+			t.Error("the other sandbox paid for it")
+		}
+	})
 }
