@@ -53,6 +53,7 @@ internal/importer:           task
 internal/importer/humaneval: internal/importer task
 
 internal/web:                task trial trajectory internal/store internal/stats
+internal/mirrors:
 internal/doctor:
 internal/cli:                *
 cmd/assay:                   internal/cli
