@@ -1,0 +1,454 @@
+package egress
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Resolver looks names up; *net.Resolver is one.
+type Resolver interface {
+	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
+}
+
+// Config is what a gate needs to know. The zero value refuses everything.
+type Config struct {
+	Rules    []Rule
+	All      bool                                                              // every name and every public address, besides Rules
+	Ledger   *Ledger                                                           // nil: counts only
+	Resolver Resolver                                                          // nil: the host's
+	Dial     func(ctx context.Context, network, addr string) (net.Conn, error) // nil: the host's
+	Upstream *Upstream                                                         // nil: connections are direct
+	Caps     Caps
+	// Link ends the TCP and UDP of a whole interface; nil: there is none. See
+	// package netstack.
+	Link func(ctx context.Context, g *Gate, link io.ReadWriteCloser) error
+}
+
+// Caps bound what a sandbox can make the host do. Zero means the default.
+type Caps struct {
+	Conns   int           // at once, all ways together; 256
+	Bytes   int64         // in both directions together; 16 GiB
+	Connect time.Duration // lookup and connection together; 30 s
+	Header  time.Duration // until a request or greeting is complete; 30 s
+	Idle    time.Duration // without a byte in either direction; 10 min
+}
+
+func (c Caps) orDefaults() Caps {
+	set := func(d *time.Duration, v time.Duration) {
+		if *d <= 0 {
+			*d = v
+		}
+	}
+	if c.Conns <= 0 {
+		c.Conns = 256
+	}
+	if c.Bytes <= 0 {
+		c.Bytes = 16 << 30
+	}
+	set(&c.Connect, 30*time.Second)
+	set(&c.Header, 30*time.Second)
+	set(&c.Idle, 10*time.Minute)
+	return c
+}
+
+// Gate is the way out of one sandbox. It implements sandbox.Egress.
+type Gate struct {
+	conf   Config
+	ranges *ranges
+	ledger *Ledger
+	policy atomic.Pointer[policy]
+	conns  chan struct{} // one for each connection that is open
+	bytes  atomic.Int64
+	http   *httpProxy
+
+	ctx    context.Context // ends with Close; the only one a Gate keeps, since connections outlive the calls that made them
+	cancel context.CancelFunc
+	pins   pins
+
+	mu     sync.Mutex
+	closed bool
+	open   sync.WaitGroup
+}
+
+// policy is what may change while a sandbox lives.
+type policy struct {
+	rules []Rule
+	all   bool
+	phase string
+}
+
+// New makes a gate. Close ends it.
+func New(c Config) *Gate {
+	c.Caps = c.Caps.orDefaults()
+	if c.Ledger == nil {
+		c.Ledger = &Ledger{}
+	}
+	if c.Resolver == nil {
+		c.Resolver = net.DefaultResolver
+	}
+	if c.Dial == nil {
+		c.Dial = (&net.Dialer{}).DialContext
+	}
+	g := &Gate{conf: c, ranges: newRanges(), ledger: c.Ledger, conns: make(chan struct{}, c.Caps.Conns)}
+	g.policy.Store(&policy{rules: slices.Clone(c.Rules), all: c.All})
+	g.ctx, g.cancel = context.WithCancel(context.Background())
+	g.http = newHTTPProxy(g)
+	return g
+}
+
+// Allow replaces the rules, for what connects from now on; phase is written
+// into the ledger's lines.
+func (g *Gate) Allow(phase string, rules []Rule, all bool) {
+	g.policy.Store(&policy{rules: slices.Clone(rules), all: all, phase: phase})
+	g.http.forget()
+}
+
+// Totals of the ledger so far.
+func (g *Gate) Totals() Totals { return g.ledger.Totals() }
+
+// Close ends every connection, waits for them, and closes the ledger. It may
+// be repeated.
+func (g *Gate) Close() error {
+	g.mu.Lock()
+	g.closed = true
+	g.mu.Unlock()
+	g.cancel()
+	g.http.close()
+	g.open.Wait()
+	return g.ledger.Close()
+}
+
+// enter counts one piece of work that Close waits for; false: it is too late.
+func (g *Gate) enter() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return false
+	}
+	g.open.Add(1)
+	return true
+}
+
+// Target is where a sandbox wants to go. Exactly one of Name and Addr is set.
+type Target struct {
+	Name string // a valid host name
+	Addr netip.Addr
+	Port uint16
+}
+
+func (t Target) host() string {
+	if t.Name != "" {
+		return t.Name
+	}
+	return t.Addr.String()
+}
+
+// ParseTarget reads the host of a request. Addresses have to be in their plain
+// spelling.
+func ParseTarget(host string, port uint16) (Target, error) {
+	host = strings.ToLower(host)
+	if h, ok := strings.CutPrefix(host, "["); ok {
+		if host, ok = strings.CutSuffix(h, "]"); !ok || !strings.Contains(host, ":") {
+			return Target{}, errors.New("not a host name")
+		}
+	}
+	if port == 0 {
+		return Target{}, errors.New("port 0")
+	}
+	if a, err := netip.ParseAddr(host); err == nil {
+		if a.Zone() != "" {
+			return Target{}, errors.New("an address with a zone")
+		}
+		return Target{Addr: a.Unmap(), Port: port}, nil
+	}
+	name, err := hostName(host)
+	return Target{Name: name, Port: port}, err
+}
+
+// RefusedError says why a target is out of reach.
+type RefusedError struct{ Why string }
+
+func (e *RefusedError) Error() string { return e.Why }
+
+func refusal(format string, args ...any) error { return &RefusedError{fmt.Sprintf(format, args...)} }
+
+// route is a decision that allows.
+type route struct {
+	rule     string
+	addrs    []netip.Addr // judged; empty when only an upstream can find them
+	upstream *proxyURL    // nil: direct
+}
+
+// decide judges a target, looking its name up if a rule covers it.
+func (g *Gate) decide(ctx context.Context, t Target, tls bool) (route, error) {
+	p := g.policy.Load()
+	var r route
+	if t.Name == "" {
+		rule, err := g.judge(p, t.Addr, t.Port)
+		r.rule, r.addrs = rule, []netip.Addr{t.Addr}
+		if err == nil {
+			r.upstream = g.conf.Upstream.route(t, tls)
+		}
+		return r, err
+	}
+	rules := p.covering(t.Name, t.Port)
+	if len(rules) == 0 {
+		return r, refusal("no rule allows %s at port %d", t.Name, t.Port)
+	}
+	r.rule = rules[0].String()
+	r.upstream = g.conf.Upstream.route(t, tls)
+	found, err := g.lookup(ctx, t.Name)
+	if err != nil || len(found) == 0 {
+		if r.upstream != nil {
+			return r, nil // behind a proxy there is often no other way to find it
+		}
+		if err == nil {
+			err = errors.New("no address")
+		}
+		return r, fmt.Errorf("look up %s: %w", t.Name, err)
+	}
+	worst := netip.Addr{}
+	for _, a := range found {
+		rule, ok := g.leads(p, rules, a, t.Port)
+		if !ok {
+			worst = a
+			continue
+		}
+		if len(r.addrs) == 0 {
+			r.rule = rule
+		}
+		r.addrs = append(r.addrs, a)
+	}
+	if len(r.addrs) == 0 {
+		c, _ := g.ranges.class(worst)
+		return r, refusal("%s is %s, which is %s: a rule for the name alone does not reach there", t.Name, worst, c)
+	}
+	return r, nil
+}
+
+// covering lists the rules for a name.
+func (p *policy) covering(name string, port uint16) []Rule {
+	var out []Rule
+	for _, r := range p.rules {
+		if r.names(name, port) {
+			out = append(out, r)
+		}
+	}
+	if p.all {
+		out = append(out, Rule{Name: "*"})
+	}
+	return out
+}
+
+// leads reports whether rules that cover a name allow this address of it.
+func (g *Gate) leads(p *policy, rules []Rule, a netip.Addr, port uint16) (string, bool) {
+	c, within := g.ranges.class(a)
+	for _, r := range rules {
+		if r.reaches(c) {
+			return r.String(), true
+		}
+	}
+	for _, r := range p.rules { // the name by one rule, its address by another
+		if r.Prefix.IsValid() && r.covers(a, port, c, within) {
+			return rules[0].String() + " " + r.String(), true
+		}
+	}
+	return "", false
+}
+
+// judge decides about an address that was asked for as one. If a lookup of this
+// sandbox gave it, the rules for that name count too.
+func (g *Gate) judge(p *policy, a netip.Addr, port uint16) (rule string, err error) {
+	c, within := g.ranges.class(a)
+	for _, r := range p.rules {
+		if r.covers(a, port, c, within) {
+			return r.String(), nil
+		}
+	}
+	if p.all && c == classPublic {
+		return "*", nil
+	}
+	for _, name := range g.pins.names(a) {
+		if rules := p.covering(name, port); len(rules) > 0 {
+			if rule, ok := g.leads(p, rules, a, port); ok {
+				return rule, nil
+			}
+		}
+	}
+	if c != classPublic {
+		return "", refusal("%s is %s and no rule names it", a, c)
+	}
+	return "", refusal("no rule allows %s at port %d", a, port)
+}
+
+// lookup asks the host's resolver, within the time for connecting.
+func (g *Gate) lookup(ctx context.Context, name string) ([]netip.Addr, error) {
+	ctx, cancel := context.WithTimeout(ctx, g.conf.Caps.Connect)
+	defer cancel()
+	found, err := g.conf.Resolver.LookupNetIP(ctx, "ip", name+".") // rooted: the host's search list is nobody's business
+	if err != nil && !strings.Contains(name, ".") {
+		found, err = g.conf.Resolver.LookupNetIP(ctx, "ip", name) // a name of the host's own network
+	}
+	for i := range found {
+		found[i] = found[i].Unmap()
+	}
+	slices.SortStableFunc(found, func(a, b netip.Addr) int { return a.BitLen() - b.BitLen() }) // IPv4 first: a host without IPv6 does not wait
+	return slices.Compact(found), err
+}
+
+// Lookup answers the DNS inside the sandbox.
+func (g *Gate) Lookup(ctx context.Context, name string) ([]netip.Addr, error) {
+	notFound := &net.DNSError{Err: "no such host", Name: clip(name), IsNotFound: true}
+	if !g.enter() {
+		return nil, notFound
+	}
+	defer g.open.Done()
+	p := g.policy.Load()
+	e := Entry{Begin: time.Now().UTC(), Phase: p.phase, Via: ViaDNS, Host: clip(name), Verdict: Refused}
+	host, err := hostName(strings.ToLower(name))
+	if err != nil {
+		e.Why = err.Error()
+		g.refusedName(e)
+		return nil, notFound
+	}
+	e.Host = host
+	var rules []Rule
+	for _, r := range p.rules {
+		if r.Port = 0; r.names(host, 0) {
+			rules = append(rules, r)
+		}
+	}
+	if p.all {
+		rules = append(rules, Rule{Name: "*"})
+	}
+	if len(rules) == 0 {
+		e.Why = "no rule allows it"
+		g.refusedName(e)
+		return nil, notFound
+	}
+	e.Verdict, e.Rule = Allowed, rules[0].String()
+	found, err := g.lookup(ctx, host)
+	var out []netip.Addr
+	for _, a := range found {
+		if _, ok := g.leadsAnyPort(p, rules, a); ok {
+			out = append(out, a)
+		}
+	}
+	switch {
+	case err != nil:
+		e.Why = err.Error()
+	case len(out) == 0 && len(found) > 0:
+		e.Verdict, e.Rule, e.Why = Refused, "", fmt.Sprintf("it is %s, which no rule reaches", found[0])
+	case len(out) > 0:
+		e.Addr = out[0].String()
+		g.pins.add(host, out)
+	}
+	g.ledger.add(e)
+	if len(out) == 0 && err == nil {
+		err = notFound
+	}
+	return out, err
+}
+
+func (g *Gate) leadsAnyPort(p *policy, rules []Rule, a netip.Addr) (string, bool) {
+	c, within := g.ranges.class(a)
+	for _, r := range rules {
+		if r.reaches(c) {
+			return r.String(), true
+		}
+	}
+	for _, r := range p.rules {
+		if r.Port = 0; r.Prefix.IsValid() && r.covers(a, 0, c, within) {
+			return r.String(), true
+		}
+	}
+	return "", false
+}
+
+// refusedName writes a name down once: resolvers ask again and again.
+func (g *Gate) refusedName(e Entry) {
+	if g.pins.first(e.Host) {
+		g.ledger.add(e)
+	}
+}
+
+// Carry ends the packets of an interface, by Config.Link.
+func (g *Gate) Carry(ctx context.Context, link io.ReadWriteCloser) error {
+	if g.conf.Link == nil {
+		link.Close()
+		return errors.New("carry packets: this gate has no link")
+	}
+	if !g.enter() {
+		link.Close()
+		return net.ErrClosed
+	}
+	defer g.open.Done()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(g.ctx, cancel)()
+	return g.conf.Link(ctx, g, link)
+}
+
+// pins remember which names led to an address in this sandbox, and which names
+// were refused already. Both are bounded: a program can make up any number.
+type pins struct {
+	mu    sync.Mutex
+	by    map[netip.Addr][]string
+	asked map[string]bool
+}
+
+const maxPins = 4096
+
+func (p *pins) add(name string, addrs []netip.Addr) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.by == nil || len(p.by) > maxPins {
+		p.by = map[netip.Addr][]string{}
+	}
+	for _, a := range addrs {
+		if names := p.by[a]; !slices.Contains(names, name) && len(names) < 64 {
+			p.by[a] = append(names, name)
+		}
+	}
+}
+
+func (p *pins) names(a netip.Addr) []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.by[a])
+}
+
+func (p *pins) first(name string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.asked == nil || len(p.asked) > maxPins {
+		p.asked = map[string]bool{}
+	}
+	if p.asked[name] {
+		return false
+	}
+	p.asked[name] = true
+	return true
+}
+
+// status is the proxy's answer to an error of Connect.
+func status(err error) int {
+	var r *RefusedError
+	switch {
+	case errors.As(err, &r):
+		return http.StatusForbidden
+	case errors.Is(err, context.DeadlineExceeded):
+		return http.StatusGatewayTimeout
+	}
+	return http.StatusBadGateway
+}
