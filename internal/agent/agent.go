@@ -87,7 +87,9 @@ type Report struct {
 	Exit     *int // exit status of the agent's program; null when it has none
 	Usage    trial.Usage
 	TimedOut bool
-	CPU      *time.Duration
-	MaxRSS   *int64 // bytes
-	Metadata map[string]any
+	// OutOfMemory: some of its processes were ended for the memory limit.
+	OutOfMemory bool
+	CPU         *time.Duration
+	MaxRSS      *int64 // bytes
+	Metadata    map[string]any
 }

@@ -41,6 +41,9 @@ type Ran struct {
 	TimedOut bool // the deadline ended it
 	CPU      time.Duration
 	MaxRSS   int64 // bytes
+	// OutOfMemory: processes of the sandbox were ended for its memory limit
+	// while the program ran.
+	OutOfMemory bool
 }
 
 // Exec runs a program to its end or to the end of ctx, which kills it. A
@@ -68,7 +71,7 @@ func (s Session) Exec(ctx context.Context, p Program) (Ran, error) {
 	}
 	ran := Ran{
 		Output: string(res.Stdout) + string(res.Stderr), Exit: res.Exit.Code,
-		CPU: res.Exit.CPU, MaxRSS: res.Exit.MaxRSS,
+		CPU: res.Exit.CPU, MaxRSS: res.Exit.MaxRSS, OutOfMemory: res.Exit.OutOfMemory,
 	}
 	if res.Dropped > 0 {
 		msg := fmt.Sprintf("\n[%d bytes of output dropped]\n", res.Dropped)
@@ -140,6 +143,7 @@ func (r *Report) Add(ran Ran) {
 	}
 	r.CPU, r.MaxRSS = &cpu, &rss
 	r.TimedOut = r.TimedOut || ran.TimedOut
+	r.OutOfMemory = r.OutOfMemory || ran.OutOfMemory
 }
 
 // Text is the output as a trajectory shows it, with what is not plain to see:
@@ -148,6 +152,8 @@ func (r Ran) Text() string {
 	switch {
 	case r.TimedOut:
 		return r.Output + "\n[ended at the deadline]"
+	case r.Exit != 0 && r.OutOfMemory:
+		return fmt.Sprintf("%s\n[out of memory; exit status %d]", r.Output, r.Exit)
 	case r.Exit != 0:
 		return fmt.Sprintf("%s\n[exit status %d]", r.Output, r.Exit)
 	}

@@ -254,6 +254,9 @@ func (r Request) run(ctx context.Context, sb sandbox.Sandbox) (v Verdict, ended 
 		fmt.Fprintf(out, "\n[%d bytes of output beyond the cap of %d were dropped]\n", res.Dropped, r.OutputCap)
 		v.Notes = append(v.Notes, fmt.Sprintf("the verifier's output was cut: %d bytes dropped", res.Dropped))
 	}
+	if res.Exit.OutOfMemory {
+		v.Notes = append(v.Notes, "the memory limit ended processes of the verifier")
+	}
 	if res.TimedOut {
 		v.Cause = trial.CauseVerifierTimeout
 		v.Detail = fmt.Sprintf("the verifier did not end within %v", r.Key.Timeout)

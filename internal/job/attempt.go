@@ -192,10 +192,13 @@ func (a *attempt) step(ctx context.Context, i int) (goOn bool, err error) {
 	if runErr != nil {
 		return false, runErr
 	}
-	end.agent = agentEnd{exit: report.Exit, timedOut: report.TimedOut}
+	end.agent = agentEnd{exit: report.Exit, timedOut: report.TimedOut, memory: report.OutOfMemory}
 	end.usage, end.meta = report.Usage, report.Metadata
 	a.rec.AgentExit = report.Exit
 	a.use(report)
+	if report.OutOfMemory {
+		a.note("the memory limit ended processes of the agent")
+	}
 
 	live := a.verifierMode(key) == task.VerifierLive
 	frozen, err := a.freeze(ctx, brief.Step, live)

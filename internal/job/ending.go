@@ -27,6 +27,8 @@ func blame(err error, p trial.Phase) trial.Cause {
 	var known *endError
 	var missing *image.MissingError
 	switch {
+	case errors.Is(err, sandbox.ErrOutOfMemory):
+		return trial.CauseMemoryLimit
 	case errors.Is(err, sandbox.ErrLost): // whatever was being done with it
 		return trial.CauseSandboxLost
 	case errors.As(err, &known):
@@ -62,6 +64,7 @@ func conclude(rec *trial.Record, cause trial.Cause, detail string) error {
 type agentEnd struct {
 	exit     *int
 	timedOut bool
+	memory   bool // processes of it ended for the memory limit
 }
 
 // merge combines the grader's word with the agent's end. A verdict is never
@@ -74,6 +77,8 @@ func merge(graded trial.Cause, detail string, end agentEnd) (trial.Cause, string
 	switch {
 	case end.timedOut:
 		return trial.CauseAgentTimeout, "the agent was stopped at its deadline"
+	case end.exit != nil && *end.exit != 0 && end.memory:
+		return trial.CauseMemoryLimit, fmt.Sprintf("the sandbox was out of memory, and the agent's program ended with status %d", *end.exit)
 	case end.exit != nil && *end.exit != 0:
 		return trial.CauseAgentExit, fmt.Sprintf("the agent's program ended with status %d", *end.exit)
 	}

@@ -185,6 +185,29 @@ func TestDeadline(t *testing.T) {
 	})
 }
 
+// A task's own limits reach its sandboxes, the result says what held them, and
+// an agent that dies of one is said to. Work that is right all the same is right.
+func TestMemoryLimit(t *testing.T) {
+	w := newWorld(t)
+	const hog = "head -c 1500000000 /dev/zero | tail -c 1500000000 | cat >/dev/null"
+	limited := files{"task.toml": taskTOML + "memory_mb = 96\ncpus = 1\n"}
+	c := w.config("memory", []Arm{shell("dies", hog+"; exit 3"), shell("goes-on", hog+"; exit 0"), shell("solves", hog+"; echo done >answer; exit 3")}, w.task("x", limited))
+	_, v := w.run(c)
+	w.want(trialOf(t, v, "x", "dies"), trial.CauseMemoryLimit, "status 3")
+	w.want(trialOf(t, v, "x", "goes-on"), trial.CauseUnsolved, "")
+	w.want(trialOf(t, v, "x", "solves"), trial.CauseSolved, "")
+	for _, tr := range v.Trials {
+		u := tr.Record.Use
+		all := strings.Join(append(append([]string{}, u.LimitsHeld...), u.LimitsUnheld...), " ")
+		if !strings.Contains(strings.Join(u.LimitsHeld, " "), "memory:") || !strings.Contains(all, "cpus") || !strings.Contains(all, "pids:") {
+			t.Errorf("%s: held %v, unheld %v", tr.Name, u.LimitsHeld, u.LimitsUnheld)
+		}
+		if !strings.Contains(strings.Join(tr.Record.Notes, "\n"), "memory limit") {
+			t.Errorf("%s: notes %q", tr.Name, tr.Record.Notes)
+		}
+	}
+}
+
 func TestAgentLimit(t *testing.T) {
 	for _, c := range []struct{ own, limit, mult, want float64 }{
 		{0, 0, 1, 0}, {10, 0, 1, 10}, {10, 0, 0, 10}, {10, 0, 2, 20}, {10, 15, 2, 15}, {0, 15, 2, 15}, {10, 15, 1, 10},

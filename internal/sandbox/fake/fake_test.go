@@ -71,6 +71,8 @@ func TestShell(t *testing.T) {
 		`sh -c 'echo $0 $1 $#' name arg`:                                                 "name arg 1\n",
 		`printf '%s-%s\n' a b c`:                                                         "a-b\nc-\n",
 		"echo a # comment\n# another\necho b":                                            "a\nb\n",
+		`mkdir /l; echo > /l/a; ls /l /no > /names 2> /errors; cat /names /errors`:       "a\nls: /no: no such file or directory\n",
+		`mkdir /l2; echo > /l2/a; find /l2 > /found; cat /found`:                         "/l2\n/l2/a\n",
 		`no-such-tool 2> /dev/null; echo $?`:                                             "127\n",
 	} {
 		r, err := sandbox.Exec(t.Context(), s, sandbox.Command{Args: []string{"sh", "-c", script}}, sandbox.ExecOptions{})

@@ -299,18 +299,24 @@ func ls(sh *shell, args []string) int {
 	if len(paths) == 0 {
 		paths = []string{"."}
 	}
-	return sh.each("ls", paths, func(w walker, p string) error {
+	// Where the output goes to a file, writing takes the tree's lock.
+	var listed strings.Builder
+	code := sh.each("ls", paths, func(w walker, p string) error {
 		n, err := w.find(p, true)
 		if err != nil {
 			return err
 		}
 		if n.typ != image.TypeDir {
-			fmt.Fprintln(sh.out(), path.Base(p))
+			fmt.Fprintln(&listed, path.Base(p))
 			return nil
 		}
-		_, err = io.WriteString(sh.out(), strings.Join(append(n.names(), ""), "\n"))
-		return err
+		listed.WriteString(strings.Join(append(n.names(), ""), "\n"))
+		return nil
 	})
+	if _, err := io.WriteString(sh.out(), listed.String()); err != nil {
+		return 1
+	}
+	return code
 }
 
 func bracket(sh *shell, args []string) int {
@@ -466,13 +472,18 @@ func find(sh *shell, args []string) int {
 			walk(n.children[name], p+"/"+name)
 		}
 	}
-	return sh.each("find", args[:1], func(w walker, p string) error {
+	var top *node // printed without the tree's lock, which a file as output takes
+	code := sh.each("find", args[:1], func(w walker, p string) error {
 		n, err := w.find(p, false)
 		if err == nil {
-			walk(n.clone(map[*node]*node{}), args[0])
+			top = n.clone(map[*node]*node{})
 		}
 		return err
 	})
+	if top != nil {
+		walk(top, args[0])
+	}
+	return code
 }
 
 func command(sh *shell, args []string) int {
