@@ -30,10 +30,11 @@ internal/stats:
 internal/image:
 internal/sandbox:            internal/image
 internal/image/dockerfile:   internal/image internal/sandbox
-internal/sandbox/ns:         internal/sandbox internal/image internal/doctor internal/sandbox/ns/pid1 internal/sandbox/ns/cgroup
+internal/sandbox/ns:         internal/sandbox internal/image internal/doctor internal/sandbox/ns/pid1 internal/sandbox/ns/seccomp internal/sandbox/ns/cgroup
 internal/sandbox/ns/cgroup:
 internal/egress:
 internal/sandbox/ns/pid1:
+internal/sandbox/ns/seccomp:
 internal/sandbox/fake:       internal/sandbox internal/image
 internal/sandbox/sandboxtest: internal/sandbox internal/image
 internal/sandbox/bench:      internal/sandbox internal/image

@@ -42,6 +42,7 @@ type Backend struct {
 	mu     sync.Mutex
 	boxes  map[string]*Sandbox
 	bases  map[sandbox.Snapshot][]image.LayerID // what each snapshot lies upon
+	apt    map[string]bool                      // by the layers of an image: it has apt
 	opened map[image.HostPath]bool              // layers the keeper has already, if root
 	closed bool
 }
@@ -53,7 +54,7 @@ func Open(ctx context.Context, c Config) (*Backend, error) {
 	}
 	c = c.orDefaults()
 	b := &Backend{conf: c, root: realRoot(), noise: &tail{}, done: make(chan struct{}),
-		boxes: map[string]*Sandbox{}, bases: map[sandbox.Snapshot][]image.LayerID{}, opened: map[image.HostPath]bool{}, dog: newWatchdog()}
+		boxes: map[string]*Sandbox{}, apt: map[string]bool{}, bases: map[sandbox.Snapshot][]image.LayerID{}, opened: map[image.HostPath]bool{}, dog: newWatchdog()}
 	b.opens = b.root && hasSysAdmin()
 	b.calls.pending = map[uint32]chan answer{}
 	if !c.NoCgroups {
@@ -426,6 +427,10 @@ func (b *Backend) plan(spec sandbox.Spec) (*Sandbox, request, error) {
 	}
 	if spec.Image.Config.Workdir != "" {
 		q.Dirs = append(q.Dirs, spec.Image.Config.Workdir)
+	}
+	var err error
+	if q.Apt, err = b.hasApt(spec.Image.Layers); err != nil {
+		return nil, q, err
 	}
 	s := newSandbox(b, q.Sandbox, spec, layers)
 	q.Bytes, q.Inodes, q.Disk = s.limits.DiskBytes, s.limits.Inodes, s.disk

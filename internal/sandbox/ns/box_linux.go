@@ -286,6 +286,9 @@ func (k *keeper) skeleton(b *box, q request) (string, error) {
 			files = append(files, inTree(m.Target))
 		}
 	}
+	if q.Apt {
+		dirs = append(dirs, path.Dir(aptFile))
+	}
 	key := strings.Join(dirs, "\x00") + "\x00\x00" + strings.Join(files, "\x00")
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -310,6 +313,11 @@ func (k *keeper) skeleton(b *box, q request) (string, error) {
 			return "", err
 		}
 		if err := os.WriteFile(path.Join(p, f), nil, 0o644); err != nil {
+			return "", err
+		}
+	}
+	if q.Apt {
+		if err := os.WriteFile(path.Join(p, aptFile), []byte(aptSetting), 0o644); err != nil {
 			return "", err
 		}
 	}

@@ -84,6 +84,7 @@ type request struct {
 	Layers []image.HostPath `json:",omitempty"` // bottom first; fds: if Root, one each
 	Binds  []bind           `json:",omitempty"` // fds: if Root, one each
 	Dirs   []image.Path     `json:",omitempty"` // that must exist
+	Apt    bool             `json:",omitempty"` // the image has apt
 	Disk   bool             `json:",omitempty"`
 	Bytes  int64            `json:",omitempty"`
 	Inodes int64            `json:",omitempty"`

@@ -37,4 +37,17 @@
 // There is one user id inside, 0. For an ordinary user it is that user; for
 // root it is Config.RootUID, never the machine's root. A command that asks for
 // another user runs as the sandbox's root, and Held says so.
+//
+// Programs that give files away or become another user are told that they did
+// (package seccomp): what apt, dpkg, npm and tar need, and a lie. su stays
+// root, and a program that refuses to be root refuses. apt, which looks twice,
+// is told to stay who it is by a file that is in every tree of an image with
+// apt and in no layer.
+//
+// # System calls
+//
+// Every program runs with no_new_privs, Docker's default capabilities, and a
+// filter that refuses at least what Docker's default profile refuses. The
+// keeper compiles it once; each init has it from birth and installs it in each
+// program as its last step before exec, since it needs more itself.
 package ns

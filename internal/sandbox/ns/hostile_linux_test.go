@@ -40,6 +40,17 @@ func file(p string, flags int) func() error {
 
 func unshare(flags int) func() error { return func() error { return unix.Unshare(flags) } }
 
+// node makes a device; that the call says so is not enough.
+func node(p string, mode uint32, dev uint64) func() error {
+	return func() error {
+		if err := unix.Mknod(p, mode, int(dev)); err != nil {
+			return err
+		}
+		_, err := os.Lstat(p)
+		return err
+	}
+}
+
 // attacks try something and return nil if it worked, which is a hole.
 func attacks() map[string]func() error {
 	all := initAttacks()
@@ -97,8 +108,8 @@ func kernelAttacks() map[string]func() error {
 		"new mount":              func() error { _, err := unix.Fsopen("tmpfs", 0); return err },
 		"clone mounts":           func() error { _, err := unix.OpenTree(unix.AT_FDCWD, "/", unix.OPEN_TREE_CLONE); return err },
 		"write a bind":           func() error { return os.WriteFile("/usr/planted", nil, 0o644) },
-		"device node":            func() error { return unix.Mknod("/tmp/dev", unix.S_IFCHR|0o666, int(unix.Mkdev(1, 1))) },
-		"block device":           func() error { return unix.Mknod("/tmp/blk", unix.S_IFBLK|0o666, int(unix.Mkdev(8, 0))) },
+		"device node":            node("/tmp/dev", unix.S_IFCHR|0o666, unix.Mkdev(1, 1)),
+		"block device":           node("/tmp/blk", unix.S_IFBLK|0o666, unix.Mkdev(8, 0)),
 		"kernel memory":          file("/dev/mem", os.O_RDONLY),
 		"kernel log":             func() error { _, err := unix.Klogctl(3, make([]byte, 10)); return err },
 		"sysrq":                  func() error { return os.WriteFile("/proc/sysrq-trigger", []byte("h"), 0) },
@@ -209,6 +220,20 @@ func attack(args []string) int {
 		for sig := 1; sig <= 64; sig++ {
 			_ = unix.Kill(1, syscall.Signal(sig)) // whether it is refused or ignored is the same
 		}
+		return 0
+	}
+	switch name, refused := strings.CutPrefix(args[1], "refused "); {
+	case refused:
+		if err := refusedCalls()[name](); err != nil {
+			fmt.Println("HOLE:", name, err)
+		}
+		return 0
+	case name == "ordinary" || name == "pretend":
+		if err := map[string]func() error{"ordinary": ordinary, "pretend": pretend}[name](); err != nil {
+			fmt.Println(name, err)
+		}
+		return 0
+	case name == "nothing":
 		return 0
 	}
 	if args[1] == "capability back" {

@@ -15,6 +15,7 @@ import (
 
 	"assay/internal/sandbox"
 	"assay/internal/sandbox/ns/pid1"
+	"assay/internal/sandbox/ns/seccomp"
 )
 
 // spawner starts inits. It does so from a thread whose mount namespace holds
@@ -28,6 +29,7 @@ type spawner struct {
 	warm    chan *initProc
 	stop    chan struct{}
 	without sandbox.Defences
+	filter  []byte // of every program
 	wg      sync.WaitGroup
 	reap    *reaper
 
@@ -83,7 +85,12 @@ func newSpawner(warm int, without sandbox.Defences) (*spawner, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &spawner{exe: exe, stderr: stderr, dynamic: dynamic, asks: make(chan chan<- spawned), warm: make(chan *initProc, max(warm, 0)),
+	// There is one user id in a sandbox: what changes owners can only pretend.
+	filter, err := seccomp.Compile(seccomp.Policy{Arch: runtime.GOARCH, FakeOwners: true})
+	if err != nil {
+		return nil, err
+	}
+	s := &spawner{filter: filter, exe: exe, stderr: stderr, dynamic: dynamic, asks: make(chan chan<- spawned), warm: make(chan *initProc, max(warm, 0)),
 		stop: make(chan struct{}), without: without, reap: newReaper()}
 	ready := make(chan error)
 	go s.run(ready) // its thread ends with the keeper: namespaces cannot be given back
@@ -290,14 +297,15 @@ func (s *spawner) fresh() (*initProc, error) {
 		return nil, got.err
 	}
 	p := got.p
-	if err := p.awaitReady(); err != nil {
+	if err := p.awaitReady(s.filter); err != nil {
 		s.discard(p)
 		return nil, err
 	}
 	return p, nil
 }
 
-func (p *initProc) awaitReady() error {
+// awaitReady also tells it what programs are refused.
+func (p *initProc) awaitReady(filter []byte) error {
 	dup, err := unix.FcntlInt(uintptr(p.sock), unix.F_DUPFD_CLOEXEC, 3)
 	if err != nil {
 		return err
@@ -321,7 +329,7 @@ func (p *initProc) awaitReady() error {
 	case m.Kind != pid1.Ready:
 		return fmt.Errorf("start init: unexpected message %d", m.Kind)
 	}
-	return nil
+	return pid1.Send(c, pid1.Message{Kind: pid1.Filter, Strs: []string{string(filter)}})
 }
 
 // take returns an init that no sandbox has used.

@@ -20,6 +20,7 @@
 //
 //	enter   strs: host name, then a target per mount; nums: fresh namespaces?, bytes of
 //	        /dev/shm, number of mounts, then the relayed ports; fds: root, then the mounts → ok
+//	filter  strs: an array of struct sock_filter that every program gets; has no answer
 //	park    ends every process and leaves the tree → ok
 //	kill    ends every process → ok
 //	start   strs: directory, candidates of the program's path, argv, env; nums: terminal?, rows,

@@ -15,6 +15,7 @@ type server struct {
 	spare          int // while parked, where the next tree is attached
 	dev, pts, proc int // roots of the tree's mounts; -1 before the first tree
 	parked         bool
+	filter         *filter // of every program; nil before it came
 }
 
 func (s *server) serve() {
@@ -39,6 +40,9 @@ func (s *server) handle(m Message, fds []int) error {
 	switch m.Kind {
 	case Start:
 		return s.start(m, fds)
+	case Filter:
+		s.filter = newFilter(m)
+		return nil
 	case Enter:
 		err = s.enter(m, fds)
 	case Park:

@@ -33,7 +33,10 @@ func (s *server) start(m Message, fds []int) error {
 		fds = append([]int{null}, fds...)
 	}
 	copy(p.fds[:], fds)
-	p.without = s.without
+	p.without, p.filter = s.without, s.filter
+	if p.filter == nil && !s.lacks(WithoutSeccomp) {
+		return s.refuse(m.ID, StageInit, errMessage)
+	}
 	if s.lacks(WithoutDescriptors) {
 		leak(s.spare)
 	}
@@ -63,6 +66,7 @@ type program struct {
 	terminal   bool
 	rows, cols uint16
 	without    uint64
+	filter     *filter
 }
 
 type limit struct {
@@ -161,7 +165,7 @@ const lastCap = 63
 //go:noinline
 //go:nocheckptr
 func (p *program) clone(report int) (pid, errno uintptr) {
-	limits, candidates, without := p.limits, p.candidates[:len(p.candidates)-1], p.without
+	limits, candidates, without, filter := p.limits, p.candidates[:len(p.candidates)-1], p.without, p.filter
 	argv, envv := unsafe.Pointer(&p.argv[0]), unsafe.Pointer(&p.envv[0])
 	var (
 		act   [4]uint64 // SIG_DFL for every signal
@@ -225,6 +229,12 @@ func (p *program) clone(report int) (pid, errno uintptr) {
 	what[0] = uint64(StageDir)
 	if _, _, e = syscall.RawSyscall(syscall.SYS_CHDIR, uintptr(unsafe.Pointer(p.dir)), 0, 0); e != 0 {
 		goto failed
+	}
+	if without&WithoutSeccomp == 0 { // last: nothing below is refused
+		what[0] = uint64(StageSetup)
+		if _, _, e = syscall.RawSyscall(sysSeccomp, seccompModeFilter, seccompSpecAllow, uintptr(unsafe.Pointer(filter))); e != 0 {
+			goto failed
+		}
 	}
 	what[0] = uint64(StageExec)
 	what[1] = uint64(syscall.ENOENT)

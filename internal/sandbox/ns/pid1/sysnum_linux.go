@@ -3,4 +3,7 @@
 package pid1
 
 // The numbers of the generic table: arm64, riscv64, loong64.
-const sysMemfdCreate = 279
+const (
+	sysMemfdCreate = 279
+	sysSeccomp     = 277
+)

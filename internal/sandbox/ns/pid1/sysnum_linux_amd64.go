@@ -1,3 +1,6 @@
 package pid1
 
-const sysMemfdCreate = 319
+const (
+	sysMemfdCreate = 319
+	sysSeccomp     = 317
+)

@@ -18,6 +18,7 @@ const (
 	Started
 	Exited
 	Conn
+	Filter
 	spilled // the content lies in the first descriptor, a memfd of Nums[0] bytes
 )
 
