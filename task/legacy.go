@@ -143,18 +143,10 @@ func (l *loader) legacyComposeFile(d *decoded) {
 	}
 }
 
-// mainLegacyService is "client", else the first by name.
 func mainLegacyService(compose map[string]any) map[string]any {
 	services, _ := compose["services"].(map[string]any)
-	if main, ok := services["client"].(map[string]any); ok {
-		return main
-	}
-	for _, name := range sortedKeys(services) {
-		if main, ok := services[name].(map[string]any); ok {
-			return main
-		}
-	}
-	return nil
+	main, _ := services[legacyService(services)].(map[string]any)
+	return main
 }
 
 // composeEnv reads both forms of a service's environment, without what the old

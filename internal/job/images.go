@@ -50,11 +50,29 @@ type environment struct {
 func (e environment) builds() bool { return e.dir != "" && exists(filepath.Join(e.dir, "Dockerfile")) }
 
 func (m *images) task(ctx context.Context, t *task.Task) (resolved, error) {
+	if err := alone(t); err != nil {
+		return resolved{}, err
+	}
 	return m.get(ctx, environment{
 		dir:      t.ImageDir(),
 		name:     t.Config.Environment.DockerImage,
 		fallback: t.Config.Metadata.Assay.FallbackImage,
 	})
+}
+
+// alone refuses a task whose Compose file has services beside the agent's: a
+// sandbox is one container, and without them the task would be another one.
+func alone(t *task.Task) error {
+	beside, err := t.Sidecars()
+	if err != nil {
+		return &endError{trial.CauseUnsupported, fmt.Errorf("which services %s needs is not known: %w", t.Name, err)}
+	}
+	if len(beside) == 0 {
+		return nil
+	}
+	return &endError{trial.CauseUnsupported, fmt.Errorf(
+		"%s needs the docker backend: its Compose file has %d services beside the agent's, the first at %v; this backend runs one container only",
+		t.Name, len(beside), beside[0])}
 }
 
 // get resolves env once; waiting callers share the answer. A fault that may be
@@ -100,7 +118,7 @@ func (m *images) resolve(ctx context.Context, env environment) (image.Image, tri
 	}
 	if base == "" && !env.builds() {
 		return image.Image{}, trial.ImageUsed{}, "", &endError{trial.CauseTaskMalformed,
-			fmt.Errorf("%s: neither Dockerfile nor docker_image (compose files need the docker backend)", env.dir)}
+			fmt.Errorf("%s: neither Dockerfile nor docker_image", env.dir)}
 	}
 	if base == "" {
 		img, err := m.deps.Build(ctx, BuildRequest{Dir: env.dir})
