@@ -337,7 +337,7 @@ func (b *Backend) Capabilities() sandbox.Capabilities {
 	return sandbox.Capabilities{
 		Name: "ns", UIDModes: []sandbox.UIDMode{sandbox.UIDSingle},
 		Snapshots: true, Peek: true, TTY: true, Relays: true,
-		Networks:  []sandbox.Network{sandbox.NetNone},
+		Networks:  []sandbox.Network{sandbox.NetNone, sandbox.NetAllowlist},
 		Limits:    b.holds(),
 		Isolation: "shares the kernel with the host: stops accidents and ordinary hostile programs, not a kernel exploit",
 	}
@@ -451,7 +451,9 @@ func (b *Backend) plan(spec sandbox.Spec) (*Sandbox, request, error) {
 func supported(spec sandbox.Spec) error {
 	no := func(what string) error { return fmt.Errorf("%s: %w", what, sandbox.ErrUnsupported) }
 	switch {
-	case spec.Network != "" && spec.Network != sandbox.NetNone:
+	case spec.Network == sandbox.NetAllowlist && spec.Egress == nil:
+		return errors.New("network allowlist: the spec has no Egress that would decide")
+	case spec.Network != "" && spec.Network != sandbox.NetNone && spec.Network != sandbox.NetAllowlist:
 		return no("network " + strconv.Quote(string(spec.Network)))
 	case spec.UID != sandbox.UIDAuto && spec.UID != sandbox.UIDSingle:
 		return no("uid mode " + strconv.Quote(string(spec.UID)))
@@ -474,6 +476,9 @@ func supported(spec sandbox.Spec) error {
 	for _, r := range spec.Relays {
 		if r.Port < 1 || r.Port > 65535 || r.Handle == nil {
 			return fmt.Errorf("relay of port %d: no such port or no handler", r.Port)
+		}
+		if r.Port == sandbox.ProxyPort && spec.Network == sandbox.NetAllowlist {
+			return fmt.Errorf("relay of port %d: that is the proxy's of network allowlist", r.Port)
 		}
 	}
 	return nil

@@ -99,7 +99,7 @@ func (s *Sandbox) message(cmd sandbox.Command) pid1.Message {
 	if dir == "" {
 		dir = "/"
 	}
-	env := mergeEnv(conf.Env, cmd.Env)
+	env := mergeEnv(conf.Env, s.networkEnv(), cmd.Env)
 	user := cmd.User
 	if user == "" {
 		user = conf.User

@@ -52,6 +52,7 @@ type initAnswer struct {
 }
 
 func newSandbox(b *Backend, name string, spec sandbox.Spec, layers []image.LayerID) *Sandbox {
+	spec = withProxy(spec)
 	s := &Sandbox{b: b, name: name, spec: spec, layers: layers, done: make(chan struct{}),
 		pending: map[uint32]chan initAnswer{}, procs: map[uint32]*process{}}
 	s.limits, s.disk, s.unheld = b.settle(spec.Limits)

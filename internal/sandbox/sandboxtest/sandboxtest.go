@@ -36,6 +36,7 @@ func Run(t *testing.T, s Subject) {
 	t.Run("random operations", h.random)
 	t.Run("terminal", h.terminal)
 	t.Run("relays", h.relays)
+	t.Run("networks", h.networks)
 	t.Run("walls", h.walls)
 	t.Run("limits", h.limits)
 }
