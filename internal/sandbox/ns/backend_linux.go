@@ -365,6 +365,8 @@ func (b *Backend) create(ctx context.Context, spec sandbox.Spec) (*Sandbox, erro
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
 	}
+	m, entered := s.enter()
+	q.Enter = m.Encode()
 	// It takes a moment, and half a sandbox could not be given back.
 	r, out, err := b.call(context.WithoutCancel(ctx), q, fds...)
 	if err != nil {
@@ -373,7 +375,7 @@ func (b *Backend) create(ctx context.Context, spec sandbox.Spec) (*Sandbox, erro
 	}
 	s.pid = r.Pid
 	s.confine()
-	if err := s.begin(ctx, out); err != nil {
+	if err := s.begin(ctx, entered, out); err != nil {
 		b.destroy(s.name)
 		s.release()
 		return nil, err

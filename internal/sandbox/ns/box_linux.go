@@ -14,6 +14,7 @@ import (
 
 	"assay/internal/image"
 	"assay/internal/sandbox"
+	"assay/internal/sandbox/ns/pid1"
 )
 
 // stack is a tree without the volume that is written: layers of the store and
@@ -126,8 +127,8 @@ func (k *keeper) snapshot(s sandbox.Snapshot) (*stack, error) {
 	return st, nil
 }
 
-// create makes volume, overlay and init. It answers with the init's socket,
-// the root and the binds.
+// create makes volume, overlay and init, and lets the init enter. It answers
+// with the init's socket.
 func (k *keeper) create(q request, fds []int) (out []int, pid int, err error) {
 	b := &box{streams: map[*os.File]bool{}, own: map[*volume]bool{}, bytes: q.Bytes, inodes: q.Inodes, disk: q.Disk, root: -1}
 	defer func() {
@@ -154,18 +155,22 @@ func (k *keeper) create(q request, fds []int) (out []int, pid int, err error) {
 	if b.skel, err = k.skeleton(b, q); err != nil {
 		return nil, 0, err
 	}
-	if out, err = k.freshRoot(b); err != nil {
+	if b.init, err = k.spawner.take(); err != nil {
 		return nil, 0, err
 	}
-	if b.init, err = k.spawner.take(); err != nil {
-		return out, 0, err
+	if err = k.freshRoot(b, q.Enter); err != nil {
+		k.spawner.discard(b.init)
+		return nil, 0, err
 	}
-	sock := b.init.sock
+	sock, err := unix.FcntlInt(uintptr(b.init.sock), unix.F_DUPFD_CLOEXEC, 3)
+	if err != nil {
+		k.spawner.discard(b.init)
+		return nil, 0, err
+	}
 	k.mu.Lock()
 	k.boxes[q.Sandbox] = b
 	k.mu.Unlock()
-	b.init.sock = -1
-	return append([]int{sock}, out...), b.init.pid, nil
+	return []int{sock}, b.init.pid, nil
 }
 
 // openLayers opens the layers of a new stack and takes their descriptors.
@@ -328,9 +333,22 @@ func (k *keeper) skeleton(b *box, q request) (string, error) {
 // inTree makes a path relative to a tree's root.
 func inTree(p image.Path) string { return strings.TrimPrefix(path.Clean("/"+string(p)), "/") }
 
-// freshRoot gives the box a new volume upon its stack and returns the overlay
-// and copies of the binds, for the init. The box keeps a descriptor of its own.
-func (k *keeper) freshRoot(b *box) ([]int, error) {
+// freshRoot gives the box a new volume upon its stack and hands the overlay and
+// copies of the binds to its init. The box keeps a descriptor of its own.
+func (k *keeper) freshRoot(b *box, enter []byte) error {
+	m, err := pid1.Decode(enter)
+	if err != nil {
+		return err
+	}
+	out, err := k.newRoot(b)
+	defer pid1.CloseAll(out)
+	if err != nil {
+		return err
+	}
+	return pid1.Send(rawSocket(b.init.sock), m, out...)
+}
+
+func (k *keeper) newRoot(b *box) ([]int, error) {
 	bytes, inodes := b.bytes, b.inodes
 	for _, v := range b.on.frozen {
 		if b.own[v] {
@@ -338,7 +356,7 @@ func (k *keeper) freshRoot(b *box) ([]int, error) {
 			bytes, inodes = max(bytes-ub, 1<<16), max(inodes-ui, 16)
 		}
 	}
-	v, err := k.newVolume(bytes, inodes, b.disk)
+	v, err := k.takeVolume(bytes, inodes, b.disk)
 	if err != nil {
 		return nil, err
 	}
@@ -402,21 +420,21 @@ func (k *keeper) replace(b *box) {
 
 // freeze makes the written volume part of a new stack, which is the snapshot,
 // and goes on upon it.
-func (k *keeper) freeze(q request) ([]int, error) {
+func (k *keeper) freeze(q request) error {
 	b, err := k.box(q.Sandbox)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer k.alone(b)()
 	if b.gone || b.vol == nil {
-		return nil, sandbox.ErrClosed
+		return sandbox.ErrClosed
 	}
 	st := &stack{layers: b.on.layers, frozen: append(slices.Clone(b.on.frozen), b.vol)}
 	k.hold(b.vol)
 	b.own[b.vol] = true
 	if st, err = k.shallow(st, len(b.base.frozen)); err != nil {
 		k.release(b.vol)
-		return nil, err
+		return err
 	}
 	if last := st.frozen[len(st.frozen)-1]; last != b.vol {
 		b.own = map[*volume]bool{last: true} // all of them merged
@@ -427,7 +445,7 @@ func (k *keeper) freeze(q request) ([]int, error) {
 	k.mu.Lock()
 	k.snaps[q.Snapshot] = st
 	k.mu.Unlock()
-	return k.freshRoot(b)
+	return k.freshRoot(b, q.Enter)
 }
 
 // maxFrozen is how many frozen volumes a stack may have from one place on:
@@ -467,23 +485,23 @@ func (k *keeper) shallow(st *stack, from int) (*stack, error) {
 
 // restack throws the written volume away and goes on upon a snapshot, or upon
 // what Create stood on.
-func (k *keeper) restack(q request) ([]int, error) {
+func (k *keeper) restack(q request) error {
 	b, err := k.box(q.Sandbox)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer k.alone(b)()
 	if b.gone || b.vol == nil {
-		return nil, sandbox.ErrClosed
+		return sandbox.ErrClosed
 	}
 	st := b.base
 	if q.Snapshot != "" {
 		if st, err = k.snapshot(q.Snapshot); err != nil {
-			return nil, err
+			return err
 		}
 		if !slices.Equal(st.layers, b.base.layers) {
 			k.release(st.frozen...)
-			return nil, fmt.Errorf("snapshot %s is of another image: %w", q.Snapshot, sandbox.ErrUnsupported)
+			return fmt.Errorf("snapshot %s is of another image: %w", q.Snapshot, sandbox.ErrUnsupported)
 		}
 	} else {
 		k.hold(st.frozen...)
@@ -497,7 +515,7 @@ func (k *keeper) restack(q request) ([]int, error) {
 		unix.Close(root)
 		k.release(vol)
 	})
-	return k.freshRoot(b)
+	return k.freshRoot(b, q.Enter)
 }
 
 // drop forgets a snapshot. Sandboxes upon it live on.
@@ -522,8 +540,7 @@ func (k *keeper) destroy(name string) error {
 	if b == nil {
 		return nil
 	}
-	b.init.kill()
-	<-b.init.done
+	k.spawner.discard(b.init)
 	defer k.alone(b)()
 	b.gone = true
 	k.free(b)

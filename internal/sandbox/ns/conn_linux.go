@@ -10,6 +10,8 @@ import (
 	"os"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"assay/internal/image"
 	"assay/internal/sandbox"
 	"assay/internal/sandbox/ns/pid1"
@@ -46,6 +48,21 @@ func (p packets) Recv(b, oob []byte) (int, int, error) {
 	}
 	return n, oobn, err
 }
+
+// rawSocket is the keeper's end of an init's socket. It only ever writes one
+// packet to an init that waits for it.
+type rawSocket int
+
+func (s rawSocket) Send(b, oob []byte) error {
+	for {
+		err := unix.Sendmsg(int(s), b, oob, nil, unix.MSG_NOSIGNAL)
+		if err != unix.EINTR {
+			return err
+		}
+	}
+}
+
+func (s rawSocket) Recv([]byte, []byte) (int, int, error) { return 0, 0, errors.ErrUnsupported }
 
 // op is what the backend asks its keeper.
 type op string
@@ -89,6 +106,9 @@ type request struct {
 	Bytes  int64            `json:",omitempty"`
 	Inodes int64            `json:",omitempty"`
 
+	// create, restack and freeze: what the init is told once its tree is there
+	Enter []byte `json:",omitempty"`
+
 	// put and get; fds: the pipe
 	Path image.Path `json:",omitempty"`
 	Max  int64      `json:",omitempty"`
@@ -100,8 +120,7 @@ type bind struct {
 	ReadOnly bool
 }
 
-// reply is one answer. Descriptors: for create the init's socket, the root and
-// the binds; for restack and freeze the root and the binds.
+// reply is one answer. Descriptors: for create the init's socket.
 type reply struct {
 	Err   string  `json:",omitempty"`
 	Errno int     `json:",omitempty"`

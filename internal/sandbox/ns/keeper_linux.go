@@ -44,7 +44,8 @@ type keeper struct {
 	snaps  map[sandbox.Snapshot]*stack
 	layers map[image.HostPath]string // opened layers, as paths for overlay
 	skels  map[string]string
-	trash  sync.WaitGroup // removals in the background
+	spare  spare
+	trash  sync.WaitGroup // what is made and removed in the background
 }
 
 // keep serves until the backend is gone.
@@ -151,9 +152,9 @@ func (k *keeper) answer(q request, fds []int) (out []int, pid int, err error) {
 	case opCreate:
 		return k.create(q, fds)
 	case opRestack:
-		out, err = k.restack(q)
+		err = k.restack(q)
 	case opFreeze:
-		out, err = k.freeze(q)
+		err = k.freeze(q)
 	case opPeek:
 		err = k.peek(q)
 		k.spawner.settle()

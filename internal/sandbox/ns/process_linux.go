@@ -65,15 +65,14 @@ func (s *Sandbox) start(ctx context.Context, cmd sandbox.Command) (*process, err
 			return nil, err
 		}
 	}
-	ch := make(chan initAnswer, 1)
+	w := s.expect()
+	p.id, m.ID = w.id, w.id
 	s.mu.Lock()
-	s.next++
-	p.id, m.ID = s.next, s.next
-	s.pending[m.ID], s.procs[p.id] = ch, p
+	s.procs[p.id] = p
 	s.mu.Unlock()
 	// From here on it is started, whether somebody waits or not: the answer
 	// comes as soon as the program runs.
-	a, fds, err := s.await(context.WithoutCancel(ctx), m, ch, theirs...)
+	a, fds, err := s.send(context.WithoutCancel(ctx), m, w, theirs...)
 	if err == nil && p.tty {
 		err = p.terminal(fds)
 	} else {

@@ -98,18 +98,19 @@ func (s *Sandbox) Held() (held, unheld []string) {
 	return append(held, s.confined.held...), slices.Concat(s.confined.lack, s.unheld)
 }
 
-// begin takes the init's socket and lets it enter the tree. It owns fds.
-func (s *Sandbox) begin(ctx context.Context, fds []int) error {
-	if len(fds) == 0 {
+// begin takes the init's socket and waits until it has entered the tree, which
+// the keeper told it to. It owns fds.
+func (s *Sandbox) begin(ctx context.Context, entered awaited, fds []int) error {
+	if len(fds) != 1 {
+		closeFDs(fds)
 		return errors.New("the keeper sent no init")
 	}
 	var err error
 	if s.init, err = newPackets(fds[0]); err != nil {
-		closeFDs(fds[1:])
 		return err
 	}
 	s.reader.Go(s.read)
-	if err := s.enter(ctx, false, fds[1:]); err != nil {
+	if err := s.settled(ctx, entered); err != nil {
 		s.init.Close()
 		s.reader.Wait()
 		return err
@@ -120,13 +121,10 @@ func (s *Sandbox) begin(ctx context.Context, fds []int) error {
 // shmBytes is Docker's size of /dev/shm.
 const shmBytes = 64 << 20
 
-// enter makes a tree the sandbox's root. It owns fds: the root and the binds.
-func (s *Sandbox) enter(ctx context.Context, fresh bool, fds []int) error {
-	defer closeFDs(fds)
-	m := pid1.Message{Kind: pid1.Enter, Nums: []int64{0, min(shmBytes, s.limits.DiskBytes), int64(len(fds) - 1)}}
-	if fresh {
-		m.Nums[0] = 1
-	}
+// enter is the message that makes a tree the sandbox's root. The keeper sends
+// it on with the root and the binds.
+func (s *Sandbox) enter() (pid1.Message, awaited) {
+	m := pid1.Message{Kind: pid1.Enter, Nums: []int64{min(shmBytes, s.limits.DiskBytes), int64(len(s.spec.Image.Binds) + len(s.spec.Mounts))}}
 	for _, r := range s.spec.Relays {
 		m.Nums = append(m.Nums, int64(r.Port))
 	}
@@ -141,7 +139,9 @@ func (s *Sandbox) enter(ctx context.Context, fresh bool, fds []int) error {
 	for _, t := range s.spec.Mounts {
 		m.Strs = append(m.Strs, inTree(t.Target))
 	}
-	return s.do(ctx, m, fds...)
+	w := s.expect()
+	m.ID = w.id
+	return m, w
 }
 
 // read hands out what the init tells until its socket ends.
@@ -230,49 +230,74 @@ func (s *Sandbox) connected(ctx context.Context, m pid1.Message, fds []int) {
 	})
 }
 
-// ask sends a request to the init and waits for the answer.
-func (s *Sandbox) ask(ctx context.Context, m pid1.Message, fds ...int) (pid1.Message, []int, error) {
-	ch := make(chan initAnswer, 1)
-	s.mu.Lock()
-	s.next++
-	m.ID = s.next
-	s.pending[m.ID] = ch
-	s.mu.Unlock()
-	return s.await(ctx, m, ch, fds...)
+// awaited is an answer of the init that is to come.
+type awaited struct {
+	id uint32
+	ch chan initAnswer
 }
 
-func (s *Sandbox) await(ctx context.Context, m pid1.Message, ch chan initAnswer, fds ...int) (pid1.Message, []int, error) {
-	forget := func() bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		_, ok := s.pending[m.ID]
-		delete(s.pending, m.ID)
-		return ok
-	}
+func (s *Sandbox) expect() awaited {
+	w := awaited{ch: make(chan initAnswer, 1)}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.next++
+	w.id = s.next
+	s.pending[w.id] = w.ch
+	return w
+}
+
+// forget says whether the answer had not come.
+func (s *Sandbox) forget(w awaited) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, ok := s.pending[w.id]
+	delete(s.pending, w.id)
+	return ok
+}
+
+// ask sends a request to the init and waits for the answer.
+func (s *Sandbox) ask(ctx context.Context, m pid1.Message, fds ...int) (pid1.Message, []int, error) {
+	w := s.expect()
+	m.ID = w.id
+	return s.send(ctx, m, w, fds...)
+}
+
+func (s *Sandbox) send(ctx context.Context, m pid1.Message, w awaited, fds ...int) (pid1.Message, []int, error) {
 	if err := pid1.Send(s.init, m, fds...); err != nil {
-		forget()
+		s.forget(w)
 		return m, nil, s.lost()
 	}
+	return s.await(ctx, w)
+}
+
+func (s *Sandbox) await(ctx context.Context, w awaited) (pid1.Message, []int, error) {
 	var a initAnswer
 	select {
-	case a = <-ch:
+	case a = <-w.ch:
 	case <-s.done:
 		select {
-		case a = <-ch:
+		case a = <-w.ch:
 		default:
-			return m, nil, s.lost()
+			return pid1.Message{}, nil, s.lost()
 		}
 	case <-ctx.Done():
-		if forget() {
-			return m, nil, context.Cause(ctx)
+		if s.forget(w) {
+			return pid1.Message{}, nil, context.Cause(ctx)
 		}
-		a = <-ch
+		a = <-w.ch
 	}
 	if a.m.Kind == pid1.Refused {
 		closeFDs(a.fds)
 		return a.m, nil, refused(a.m)
 	}
 	return a.m, a.fds, nil
+}
+
+// settled waits for an answer without more.
+func (s *Sandbox) settled(ctx context.Context, w awaited) error {
+	_, out, err := s.await(ctx, w)
+	closeFDs(out)
+	return err
 }
 
 // do asks for something that is answered without more.
@@ -355,15 +380,22 @@ func (s *Sandbox) change(ctx context.Context, fresh bool, q request) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), changeTime)
 	defer cancel()
-	if err := s.do(ctx, pid1.Message{Kind: pid1.Park}); err != nil {
+	park := pid1.Message{Kind: pid1.Park, Nums: []int64{0}}
+	if fresh {
+		park.Nums[0] = 1
+	}
+	if err := s.do(ctx, park); err != nil {
 		return err
 	}
+	m, entered := s.enter()
+	q.Enter = m.Encode()
 	_, fds, err := s.b.call(ctx, q)
+	closeFDs(fds)
 	if err != nil {
-		closeFDs(fds)
+		s.forget(entered)
 		return err
 	}
-	return s.enter(ctx, fresh, fds)
+	return s.settled(ctx, entered)
 }
 
 // changeTime is how long processes may take to die: one that waits for a disk

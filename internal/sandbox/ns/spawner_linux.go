@@ -155,7 +155,7 @@ func leanNamespace(dynamic bool) error {
 		return stepError(stepMount, err)
 	}
 	defer unix.Close(root)
-	for _, d := range []string{"proc", "new", "hostdev", "host"} {
+	for _, d := range []string{"proc", "new", "hostdev", "host", "fproc", "fdev"} {
 		if err := unix.Mkdirat(root, d, 0o755); err != nil {
 			return err
 		}

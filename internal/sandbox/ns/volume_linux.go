@@ -22,6 +22,51 @@ type volume struct {
 func (v *volume) upper() string { return v.path + "/u" }
 func (v *volume) work() string  { return v.path + "/w" }
 
+// spare is a volume that is made before somebody asks for it, of the size that
+// was last asked for.
+type spare struct {
+	v             *volume
+	bytes, inodes int64
+}
+
+// takeVolume returns an empty volume of a size, held once, and has the next one
+// made in the background.
+func (k *keeper) takeVolume(bytes, inodes int64, disk bool) (*volume, error) {
+	if disk {
+		return k.newVolume(bytes, inodes, true)
+	}
+	k.mu.Lock()
+	s := k.spare
+	k.spare = spare{}
+	k.mu.Unlock()
+	k.trash.Go(func() { k.putBy(bytes, inodes) })
+	if s.v == nil {
+		return k.newVolume(bytes, inodes, false)
+	}
+	if s.bytes != bytes || s.inodes != inodes {
+		k.trash.Go(func() { k.release(s.v) })
+		return k.newVolume(bytes, inodes, false)
+	}
+	return s.v, nil
+}
+
+// putBy makes a spare volume unless there is one.
+func (k *keeper) putBy(bytes, inodes int64) {
+	v, err := k.newVolume(bytes, inodes, false)
+	if err != nil {
+		return // whoever asks next will meet the same error and tell somebody
+	}
+	k.mu.Lock()
+	taken := k.spare.v != nil
+	if !taken {
+		k.spare = spare{v, bytes, inodes}
+	}
+	k.mu.Unlock()
+	if taken {
+		k.release(v)
+	}
+}
+
 // newVolume makes an empty volume of a size, held once.
 func (k *keeper) newVolume(bytes, inodes int64, disk bool) (*volume, error) {
 	v := &volume{disk: disk, refs: 1}

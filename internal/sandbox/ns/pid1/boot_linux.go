@@ -71,21 +71,6 @@ func prepare(s *server, chrooted bool) error {
 	if e := s.loopbackUp(); e != 0 {
 		return failed("bring loopback up", e)
 	}
-	proc, err := newMount("proc", mountNoSuid|mountNoDev|mountNoExec)
-	if err != nil {
-		return err
-	}
-	defer syscall.Close(proc)
-	fd, e := openat2(proc, "sys/user/max_user_namespaces", syscall.O_WRONLY, 0)
-	if e == 0 && s.lacks(WithoutNestedNS) {
-		syscall.Close(fd)
-	} else if e == 0 {
-		_, err = syscall.Write(fd, []byte("0"))
-		syscall.Close(fd)
-		if err != nil {
-			return failed("forbid further user namespaces", err.(syscall.Errno))
-		}
-	}
 	if err := syscall.Chdir("/"); err != nil {
 		return failed("enter root", errno(err))
 	}
@@ -93,7 +78,10 @@ func prepare(s *server, chrooted bool) error {
 	if e != 0 {
 		return failed("find the attachment point", e)
 	}
-	s.spare = at
+	s.spare, s.proc, s.dev, s.pts, s.next = at, -1, -1, -1, furniture{-1, -1, -1}
+	if err := s.furnish(true); err != nil {
+		return err
+	}
 	s.reaper.start(s.sock)
 	return failed("report", errno(Send(s.sock, Message{Kind: Ready, Nums: []int64{int64(syscall.Getpid())}})))
 }

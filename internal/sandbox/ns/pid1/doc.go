@@ -18,10 +18,10 @@
 // packet comes in a memfd, the first of its descriptors. Requests carry an id
 // of the caller's choice that the reply repeats.
 //
-//	enter   strs: host name, then a target per mount; nums: fresh namespaces?, bytes of
-//	        /dev/shm, number of mounts, then the relayed ports; fds: root, then the mounts → ok
+//	enter   strs: host name, then a target per mount; nums: bytes of /dev/shm,
+//	        number of mounts, then the relayed ports; fds: root, then the mounts → ok
 //	filter  strs: an array of struct sock_filter that every program gets; has no answer
-//	park    ends every process and leaves the tree → ok
+//	park    ends every process and leaves the tree; nums: fresh namespaces? → ok
 //	kill    ends every process → ok
 //	start   strs: directory, candidates of the program's path, argv, env; nums: terminal?, rows,
 //	        columns, number of candidates, of argv, then (rlimit, value) pairs;

@@ -15,11 +15,14 @@ type server struct {
 	spare          int // while parked, where the next tree is attached
 	dev, pts, proc int // roots of the tree's mounts; -1 before the first tree
 	parked         bool
-	filter         *filter // of every program; nil before it came
+	filter         *filter   // of every program; nil before it came
+	behind         bool      // the old root is still there: see leave
+	next           furniture // while parked, of the next tree
+	unready        error     // why there is none
 }
 
 func (s *server) serve() {
-	s.dev, s.pts, s.proc, s.parked = -1, -1, -1, true
+	s.parked = true
 	r := Receiver{P: s.sock}
 	for {
 		m, fds, err := r.Recv()
@@ -44,12 +47,24 @@ func (s *server) handle(m Message, fds []int) error {
 		s.filter = newFilter(m)
 		return nil
 	case Enter:
-		err = s.enter(m, fds)
+		if err = s.enter(m, fds); err == nil {
+			// The other side goes on meanwhile; nothing is started before the old root is gone.
+			if err := Send(s.sock, Message{Kind: OK, ID: m.ID}); err != nil {
+				return err
+			}
+			return s.leave()
+		}
 	case Park:
 		if !s.lacks(WithoutDeath) {
 			s.reaper.killAll()
 		}
-		err = s.park()
+		if err = s.park(); err == nil {
+			if err := Send(s.sock, Message{Kind: OK, ID: m.ID}); err != nil {
+				return err
+			}
+			s.unready = s.prepareNext(len(m.Nums) > 0 && m.Nums[0] != 0)
+			return nil
+		}
 	case Kill:
 		s.reaper.killAll()
 	case Signal:
@@ -65,6 +80,16 @@ func (s *server) handle(m Message, fds []int) error {
 		return s.refuse(m.ID, StageInit, err)
 	}
 	return Send(s.sock, Message{Kind: OK, ID: m.ID})
+}
+
+// prepareNext makes ready for the next tree while the other side prepares it.
+func (s *server) prepareNext(fresh bool) error {
+	if fresh {
+		if err := s.renew(); err != nil {
+			return err
+		}
+	}
+	return s.furnish(false)
 }
 
 func (s *server) refuse(id uint32, stage Stage, err error) error {

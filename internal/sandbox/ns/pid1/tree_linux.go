@@ -7,17 +7,15 @@ import (
 
 // enter makes the tree of fds[0] this process's root.
 func (s *server) enter(m Message, fds []int) error {
-	if !s.parked || len(m.Nums) < 3 || len(m.Strs) < 1 {
+	if !s.parked || len(m.Nums) < 2 || len(m.Strs) < 1 {
 		return errMessage
 	}
-	fresh, shm, mounts := m.Nums[0] != 0, m.Nums[1], m.Nums[2]
+	shm, mounts := m.Nums[0], m.Nums[1]
 	if mounts < 0 || int64(len(fds)) != mounts+1 || int64(len(m.Strs)) != mounts+1 {
 		return errMessage
 	}
-	if fresh {
-		if err := s.renew(); err != nil {
-			return err
-		}
+	if s.unready != nil {
+		return s.unready
 	}
 	if err := syscall.Sethostname([]byte(m.Strs[0])); err != nil && !s.lacks(WithoutUTS) {
 		return failed("set host name", errno(err))
@@ -26,7 +24,7 @@ func (s *server) enter(m Message, fds []int) error {
 	if e := attach(root, s.spare); e != 0 {
 		return failed("attach root", e)
 	}
-	if err := s.furnish(root, shm); err != nil {
+	if err := s.moveIn(root, shm); err != nil {
 		return err
 	}
 	for i, fd := range fds[1:] {
@@ -38,7 +36,7 @@ func (s *server) enter(m Message, fds []int) error {
 		return err
 	}
 	s.parked = false
-	for _, p := range m.Nums[3:] {
+	for _, p := range m.Nums[2:] {
 		if err := s.listen(int(p)); err != nil {
 			return err
 		}
@@ -69,17 +67,34 @@ func mountOn(root, mount int, target string) error {
 	return failed("mount "+target, e)
 }
 
-// furnish mounts what every tree has: /proc, /dev, /dev/pts, /dev/shm.
-func (s *server) furnish(root int, shm int64) error {
+// furniture is what every tree has. It is made while no tree is there yet, so
+// that a sandbox need not wait for some thirty mounts, and moves into the tree
+// in two steps.
+type furniture struct{ proc, dev, pts int } // roots of the mounts; -1: none
+
+const (
+	parkedProc = "fproc" // directories of the parking root
+	parkedDev  = "fdev"
+	usualShm   = 64 << 20 // bytes of /dev/shm, Docker's default
+)
+
+// furnish mounts /proc, /dev, /dev/pts and /dev/shm in the parking root.
+// first says that it is for this process's first tree.
+func (s *server) furnish(first bool) error {
 	proc, err := newMount("proc", mountNoSuid|mountNoDev|mountNoExec)
 	if err != nil {
 		return err
 	}
 	defer syscall.Close(proc)
-	if err := mountOn(root, proc, "proc"); err != nil {
+	if first {
+		if err := s.forbidNesting(proc); err != nil {
+			return err
+		}
+	}
+	if err := mountOn(atCWD, proc, parkedProc); err != nil {
 		return err
 	}
-	if err := s.keep(&s.proc, proc, syscall.O_RDONLY|syscall.O_DIRECTORY); err != nil {
+	if err := s.keep(&s.next.proc, proc, syscall.O_RDONLY|syscall.O_DIRECTORY); err != nil {
 		return err
 	}
 	dev, err := newMount("tmpfs", mountNoSuid|mountNoExec, "mode=755", "size=4m", "nr_inodes=4k")
@@ -87,7 +102,7 @@ func (s *server) furnish(root int, shm int64) error {
 		return err
 	}
 	defer syscall.Close(dev)
-	if err := mountOn(root, dev, "dev"); err != nil {
+	if err := mountOn(atCWD, dev, parkedDev); err != nil {
 		return err
 	}
 	if err := devices(dev); err != nil {
@@ -101,18 +116,13 @@ func (s *server) furnish(root int, shm int64) error {
 	if err := mountOn(dev, pts, "pts"); err != nil {
 		return err
 	}
-	if err := s.keep(&s.pts, pts, oPath|syscall.O_DIRECTORY); err != nil {
+	if err := s.keep(&s.next.pts, pts, oPath|syscall.O_DIRECTORY); err != nil {
 		return err
 	}
-	mem, err := newMount("tmpfs", mountNoSuid|mountNoDev, "mode=1777", "size="+itoa(shm), "nr_inodes=64k")
-	if err != nil {
+	if err := mountShm(dev, usualShm); err != nil {
 		return err
 	}
-	defer syscall.Close(mem)
-	if err := mountOn(dev, mem, "shm"); err != nil {
-		return err
-	}
-	if err := s.keep(&s.dev, dev, oPath|syscall.O_DIRECTORY); err != nil {
+	if err := s.keep(&s.next.dev, dev, oPath|syscall.O_DIRECTORY); err != nil {
 		return err
 	}
 	if !s.lacks(WithoutMaskProc) {
@@ -124,6 +134,51 @@ func (s *server) furnish(root int, shm int64) error {
 		return nil
 	}
 	return readOnly(proc, "sys", "bus", "fs", "irq")
+}
+
+// forbidNesting keeps programs from making further user namespaces.
+func (s *server) forbidNesting(proc int) error {
+	if s.lacks(WithoutNestedNS) {
+		return nil
+	}
+	fd, e := openat2(proc, "sys/user/max_user_namespaces", syscall.O_WRONLY, 0)
+	if e != 0 {
+		return nil // a kernel that has no user namespaces to forbid
+	}
+	defer syscall.Close(fd)
+	_, err := syscall.Write(fd, []byte("0"))
+	return failed("forbid further user namespaces", errno(err))
+}
+
+func mountShm(dev int, size int64) error {
+	mem, err := newMount("tmpfs", mountNoSuid|mountNoDev, "mode=1777", "size="+itoa(size), "nr_inodes=64k")
+	if err != nil {
+		return err
+	}
+	defer syscall.Close(mem)
+	return mountOn(dev, mem, "shm")
+}
+
+// moveIn moves the furniture into a tree.
+func (s *server) moveIn(root int, shm int64) error {
+	if shm != usualShm { // upon the usual one, which nobody sees any more
+		if err := mountShm(s.next.dev, shm); err != nil {
+			return err
+		}
+	}
+	if err := mountOn(root, s.next.proc, "proc"); err != nil {
+		return err
+	}
+	if err := mountOn(root, s.next.dev, "dev"); err != nil {
+		return err
+	}
+	for _, f := range [...][2]*int{{&s.proc, &s.next.proc}, {&s.dev, &s.next.dev}, {&s.pts, &s.next.pts}} {
+		if *f[0] >= 0 {
+			syscall.Close(*f[0])
+		}
+		*f[0], *f[1] = *f[1], -1
+	}
+	return nil
 }
 
 // keep replaces a descriptor that outlives the request.
@@ -251,8 +306,8 @@ func bindReadOnly(at int) syscall.Errno {
 	return attach(int(m), at)
 }
 
-// pivot makes root, attached somewhere, the root of this namespace and lets go
-// of all that was there before.
+// pivot makes root, attached somewhere, the root of this namespace. Until leave
+// the old one is still there.
 func (s *server) pivot(root int) error {
 	if err := syscall.Fchdir(root); err != nil {
 		return failed("enter root", errno(err))
@@ -260,10 +315,20 @@ func (s *server) pivot(root int) error {
 	if err := syscall.PivotRoot(".", "."); err != nil {
 		return failed("pivot root", errno(err))
 	}
+	s.behind = true
+	return nil
+}
+
+// leave lets go of the old root, which lies upon the new one since pivot. The
+// kernel takes longer for it than for all the rest.
+func (s *server) leave() error {
+	if !s.behind {
+		return nil
+	}
+	s.behind = false
 	if s.lacks(WithoutOldRoot) {
 		return nil
 	}
-	// The old root now lies upon the new one.
 	if err := syscall.Unmount(".", mntDetach); err != nil {
 		return failed("leave old root", errno(err))
 	}
@@ -282,7 +347,7 @@ func (s *server) park() error {
 		return err
 	}
 	defer syscall.Close(root)
-	for _, d := range [...]string{"proc", "new", "hostdev"} {
+	for _, d := range [...]string{"proc", "new", "hostdev", parkedProc, parkedDev} {
 		if err := syscall.Mkdirat(root, d, 0o700); err != nil {
 			return failed("make "+d, errno(err))
 		}
@@ -309,6 +374,9 @@ func (s *server) park() error {
 		return err
 	}
 	if err := s.pivot(root); err != nil {
+		return err
+	}
+	if err := s.leave(); err != nil {
 		return err
 	}
 	at, e := openat2(root, "new", oPath|syscall.O_DIRECTORY, 0)
