@@ -24,7 +24,7 @@ type execution struct {
 // deps wires the rooms of a job.
 func (a *app) deps(r *rooms) job.Deps {
 	return job.Deps{
-		Images: r.images, Backend: r.backend, Resolve: r.resolve, Build: r.build, Env: a.Env, Version: version,
+		Images: r.images, Backend: r.backend, Resolve: r.resolve, Build: r.build, Env: a.Env, Version: version, Egress: a.openGate,
 		Boundary: a.crashPoint(),
 	}
 }

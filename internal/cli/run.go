@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"assay/internal/egress"
 	"assay/internal/job"
 	"assay/internal/sandbox"
 	"assay/task"
@@ -25,6 +26,8 @@ type runCmd struct {
 	Timeouts   float64       `name:"timeout-multiplier" default:"1" placeholder:"X" help:"Multiply the tasks' agent time limits."`
 	Retries    int           `default:"2" placeholder:"N" help:"Retries of a trial lost to infrastructure."`
 	Disk       int64         `name:"disk-mb" placeholder:"MB" help:"Disk a sandbox may dirty, where the task says nothing."`
+	Network    string        `enum:"none,allowlist" default:"none" help:"The most network that a task gets of what it asks for: none, or an allow-list (the task's own hosts and --allow-host)."`
+	AllowHost  []string      `name:"allow-host" placeholder:"HOST" help:"Let sandboxes reach a host besides those of their task: NAME, *.SUFFIX, ADDRESS or CIDR, with an optional :PORT; NAME@private may resolve to a private address. Repeatable; means --network allowlist."`
 	Plan       bool          `help:"Print trials, expected time and the smallest difference this sample can show; run nothing."`
 	Yes        bool          `short:"y" help:"Let tasks read the host variables they name with $${VAR}."`
 	Quiet      bool          `short:"q" help:"No progress."`
@@ -40,6 +43,7 @@ Examples:
   assay run -p tasks -a oracle -a nop
   assay run -p tasks/fix-csv -a command:'./my-agent --yes' -k 5 --job-name try1
   assay run -p tasks -a oracle -k 10 --plan
+  assay run -p tasks -a command:'pip install requests && ./agent' --allow-host pypi.org --allow-host '*.pythonhosted.org'
 
 Exit status: 0 every trial has a verdict (whatever it is), 1 the job broke, 2 usage, 3 some trials were
 lost to infrastructure, 130 interrupted (run it again, or 'assay job resume').`
@@ -75,7 +79,15 @@ func (c *runCmd) Run(ctx *boundCtx, a *app, g *grammar) error {
 	if err != nil {
 		return err
 	}
+	network := sandbox.Network(c.Network)
+	if len(c.AllowHost) > 0 {
+		network = sandbox.NetAllowlist
+		if _, err := egress.ParseRules(c.AllowHost, true); err != nil {
+			return usage(err)
+		}
+	}
 	cfg := job.Config{
+		Network: network, AllowHosts: c.AllowHost,
 		Dir: dir, Source: source, Path: path, Tasks: tasks, Arms: arms, Attempts: c.Attempts, Concurrent: c.Concurrent,
 		Retries: retries(c.Retries), Image: c.Image, Verifier: task.VerifierMode(c.Verifier),
 		AgentLimit: c.AgentLimit, TimeoutMult: c.Timeouts, Limits: sandbox.Limits{DiskBytes: c.Disk << 20},

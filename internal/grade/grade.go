@@ -48,6 +48,7 @@ type Request struct {
 	Limits  sandbox.Limits
 	UID     sandbox.UIDMode
 	Network sandbox.Network // of the verifier; zero: none
+	Egress  sandbox.Egress  // where another network than none leads
 
 	Out       image.HostPath // the trial's verifier/ directory, made if missing
 	Artifacts image.HostPath // the trial's artifacts/ directory, as Collect filled it
@@ -170,7 +171,7 @@ func grade(ctx context.Context, r Request) (Verdict, error) {
 
 // spec describes the fresh sandbox that the verifier gets.
 func (r Request) spec(ctx context.Context) (sandbox.Spec, []string, error) {
-	spec := sandbox.Spec{Image: r.Image, Limits: r.Limits, UID: r.UID, Network: r.Network}
+	spec := sandbox.Spec{Image: r.Image, Limits: r.Limits, UID: r.UID, Network: r.Network, Egress: r.Egress}
 	if r.Mode == task.VerifierSeparate {
 		if r.VerifierImage != nil {
 			spec.Image = *r.VerifierImage

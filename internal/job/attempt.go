@@ -34,6 +34,7 @@ type attempt struct {
 	needs []agent.Needs // by step
 	env   []string      // resolved [environment].env
 	sb    sandbox.Sandbox
+	gate  Gate               // of sb; nil: no network
 	snaps []sandbox.Snapshot // taken of sb
 	ended []stepEnd
 }
@@ -73,6 +74,11 @@ func (a *attempt) run(ctx context.Context) {
 func (a *attempt) leave() {
 	if a.sb != nil {
 		a.sb.Close()
+	}
+	if a.gate != nil {
+		if err := a.gate.Close(); err != nil {
+			a.note(err.Error())
+		}
 	}
 	if d, ok := a.r.deps.Backend.(sandbox.Dropper); ok {
 		for _, s := range a.snaps {
@@ -137,9 +143,7 @@ func (a *attempt) resolve(ctx context.Context) error {
 		}
 		a.needs = append(a.needs, n)
 	}
-	if want := t.Brief(0).Network.Mode; want == task.NetworkAllowlist {
-		a.note("the task asks for an allow-list network; the job caps it to none")
-	}
+	a.capped()
 	got, err := a.r.images.task(ctx, t)
 	if err != nil {
 		return err
@@ -173,6 +177,9 @@ func (a *attempt) step(ctx context.Context, i int) (goOn bool, err error) {
 	t := a.p.task
 	key, brief := t.Key(i), t.Brief(i)
 	end := stepEnd{step: brief.Step}
+	if err := a.allow(i); err != nil {
+		return false, err
+	}
 	if err := a.do(trial.PhaseSetup, brief.Step, func() error { return a.setUpStep(ctx, i, key) }); err != nil {
 		return false, err
 	}
@@ -201,6 +208,9 @@ func (a *attempt) step(ctx context.Context, i int) (goOn bool, err error) {
 	}
 
 	live := a.verifierMode(key) == task.VerifierLive
+	if err := a.cut(); err != nil {
+		return false, err
+	}
 	frozen, err := a.freeze(ctx, brief.Step, live)
 	if err != nil {
 		return false, err

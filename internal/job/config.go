@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"assay/internal/sandbox"
 	"assay/internal/store"
 	"assay/task"
 )
@@ -22,6 +23,8 @@ type kwargs struct {
 	AgentLimit float64           `json:"agent_timeout_sec,omitempty"`
 	Retries    int               `json:"retries,omitempty"`
 	DiskBytes  int64             `json:"disk_bytes,omitempty"`
+	Network    sandbox.Network   `json:"network,omitempty"` // the job's cap
+	AllowHosts []string          `json:"allow_hosts,omitempty"`
 }
 
 // config is the job's config.json: Harbor's schema, enough for Load to begin
@@ -43,6 +46,7 @@ func (r *run) config() store.JobConfig {
 			jc.Tasks = append(jc.Tasks, store.TaskConfig{Path: t.Dir})
 		}
 	}
+	k.Network, k.AllowHosts = c.Network, c.AllowHosts
 	if err := json.Unmarshal(raw(k), &jc.Environment.Kwargs); err != nil {
 		jc.Environment.Kwargs = nil // a struct of plain values always decodes into a map
 	}
@@ -94,6 +98,7 @@ func Load(dir string, parse func(spec string) (Arm, error)) (Config, error) {
 		Verifier: k.Verifier, AgentLimit: time.Duration(k.AgentLimit * float64(time.Second)), TimeoutMult: jc.TimeoutMultiplier,
 	}
 	cfg.Limits.DiskBytes = k.DiskBytes
+	cfg.Network, cfg.AllowHosts = k.Network, k.AllowHosts
 	if err := cfg.loadTasks(jc, k.Limit); err != nil {
 		return Config{}, err
 	}

@@ -68,6 +68,16 @@ func (a *attempt) grade(ctx context.Context, step string, key task.Key, f frozen
 			return grade.Verdict{}, err
 		}
 	}
+	if !f.live { // a live verifier has the agent's sandbox, whose gate is shut by now
+		n, gate, err := a.verifierGate(key, filepath.Join(a.stepDir(step, "verifier"), "egress.ndjson"))
+		if err != nil {
+			return grade.Verdict{}, err
+		}
+		if gate != nil {
+			defer gate.Close()
+			req.Network, req.Egress, a.rec.Modes.VerifierNetwork = n, gate, string(n)
+		}
+	}
 	begin := time.Now()
 	a.clk.emit(trial.PhaseStarted, trial.PhaseMark{Phase: trial.PhaseGrade, Step: step})
 	v, err := grade.Grade(ctx, req)

@@ -44,6 +44,8 @@ type Config struct {
 	AgentLimit  time.Duration     // cap on every agent's time; zero: the task's own
 	Limits      sandbox.Limits    // for what a task does not say itself
 	TimeoutMult float64           // 1
+	Network     sandbox.Network   // the most a task gets of what it asks for; zero: none
+	AllowHosts  []string          // rules of the operator's own, for every task with an allow-list or no policy
 }
 
 // Deps are the rooms a job works with.
@@ -54,6 +56,8 @@ type Deps struct {
 	Resolve func(ctx context.Context, ref string) (image.Image, error)
 	// Build makes an image from a task's Dockerfile.
 	Build func(ctx context.Context, r BuildRequest) (image.Image, error)
+	// Egress makes the way out of a sandbox; nil: there is none.
+	Egress func(r EgressRequest) (Gate, error)
 	// Env looks up a variable of the host for ${VAR} in a task's environment.
 	Env func(string) (string, bool)
 	// OnEvent sees every event after it was appended. It must not block long.

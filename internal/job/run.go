@@ -182,7 +182,7 @@ func (r *run) begin(p *planned) (*attempt, error) {
 	a.clk = newClock(func(k trial.Kind, m trial.PhaseMark) { r.emit(p.name, p.attempt, k, m) })
 	a.rec = &trial.Record{V: trial.RecordVersion, Attempt: p.attempt, Rep: p.rep, Task: p.digest}
 	a.rec.Modes = trial.Modes{
-		Backend: r.deps.Backend.Capabilities().Name, UID: string(r.uid), Network: string(sandbox.NetNone),
+		Backend: r.deps.Backend.Capabilities().Name, UID: string(r.uid), Network: string(a.network()),
 		VerifierNetwork: string(sandbox.NetNone), Grade: string(p.task.Key(0).Grade),
 		Verifier: string(a.verifierMode(p.task.Key(0))),
 	}

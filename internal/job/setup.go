@@ -23,7 +23,19 @@ import (
 // setUp makes the agent's sandbox and what every step finds in it.
 func (a *attempt) setUp(ctx context.Context) error {
 	t := a.p.task
-	sb, err := a.r.deps.Backend.Create(ctx, a.spec(a.image))
+	spec := a.spec(a.image)
+	spec.Network = a.network()
+	var err error
+	if a.gate, err = a.openGate(spec.Network, filepath.Join(a.dir, "agent", "egress.ndjson")); err != nil {
+		return err
+	}
+	if a.gate != nil {
+		spec.Egress = a.gate
+		if err := a.allow(0); err != nil {
+			return err
+		}
+	}
+	sb, err := a.r.deps.Backend.Create(ctx, spec)
 	if err != nil {
 		return fmt.Errorf("start sandbox for %q: %w", a.p.name, err)
 	}
