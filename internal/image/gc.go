@@ -113,6 +113,7 @@ func (s *Store) GC(ctx context.Context, o GCOptions) (Collected, error) {
 	}
 	s.sweepTmp()
 	s.sweepCache()
+	s.sweepMounts()
 	trash, err := os.ReadDir(s.path(trashDir))
 	if err != nil {
 		return c, fmt.Errorf("collect layers: %w", err)

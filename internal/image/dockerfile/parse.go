@@ -4,9 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"path"
+	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/moby/buildkit/frontend/dockerfile/instructions"
+	"github.com/moby/buildkit/frontend/dockerfile/linter"
 	"github.com/moby/buildkit/frontend/dockerfile/parser"
 )
 
@@ -15,20 +19,30 @@ const maxDockerfile = 1 << 20
 
 // program is a Dockerfile that this package can execute.
 type program struct {
-	file   string
-	escape rune
-	args   []arg // before FROM
-	from   step
-	base   string // FROM's image, variables not yet replaced
-	steps  []step
+	file     string
+	escape   rune
+	args     []arg // before the first FROM
+	stages   []*stage
+	warnings []string // of BuildKit's own linter
+}
+
+// stage is one FROM and what follows it.
+type stage struct {
+	index    int
+	name     string // in lower case; may be empty
+	base     string // FROM's image, variables not yet replaced
+	platform string
+	from     step
+	steps    []step
 }
 
 // step is one instruction.
 type step struct {
-	line int
-	name string // "COPY"
-	code string // as written, without comments
-	cmd  any    // of package instructions
+	line    int
+	name    string // "COPY"
+	code    string // as written, without comments
+	cmd     any    // of package instructions
+	trigger bool   // an ONBUILD of the base
 }
 
 type arg struct {
@@ -46,6 +60,10 @@ func parse(file string, b []byte) (*program, error) {
 	if len(bytes.TrimSpace(b)) == 0 {
 		return nil, &Error{File: file, Err: errors.New("it is empty")}
 	}
+	lint, err := p.directives(b)
+	if err != nil {
+		return nil, err
+	}
 	r, err := parser.Parse(bytes.NewReader(b))
 	if err != nil {
 		return nil, &Error{File: file, Line: lineOf(err), Err: err}
@@ -53,7 +71,7 @@ func parse(file string, b []byte) (*program, error) {
 	p.escape = r.EscapeToken
 	for _, n := range r.AST.Children {
 		s := step{line: n.StartLine, name: strings.ToUpper(n.Value), code: strings.TrimSpace(n.Original)}
-		s.cmd, err = instructions.ParseInstruction(n)
+		s.cmd, err = instructions.ParseInstructionWithLinter(n, lint)
 		if err == nil {
 			err = p.add(s)
 		}
@@ -61,10 +79,47 @@ func parse(file string, b []byte) (*program, error) {
 			return nil, p.at(s, err)
 		}
 	}
-	if p.from.cmd == nil {
+	if len(p.stages) == 0 {
 		return nil, &Error{File: file, Err: errors.New("it has no FROM")}
 	}
+	if err := lint.Error(); err != nil {
+		return nil, &Error{File: file, Err: err}
+	}
 	return p, nil
+}
+
+// frontend is what a "# syntax=" may name: the official one, of any version and
+// channel, whose grammar this is.
+var frontend = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(docker\.io/)?docker/dockerfile(-upstream)?(:[\w.-]+)?(@sha256:[0-9a-f]{64})?$`)
+})
+
+// directives reads the comments that steer the parser. "escape" is the
+// parser's own.
+func (p *program) directives(b []byte) (*linter.Linter, error) {
+	if name, _, at, ok := parser.DetectSyntax(b); ok && !frontend().MatchString(name) {
+		line := 0
+		if len(at) > 0 {
+			line = at[0].Start.Line
+		}
+		return nil, &Error{File: p.file, Line: line, Err: &UnsupportedError{"# syntax=" + name,
+			"only docker/dockerfile is built here: leave the line out, or build it with BuildKit and import the image"}}
+	}
+	c := &linter.Config{}
+	if text, _, at, ok := parser.ParseDirective("check", b); ok {
+		var err error
+		if c, err = linter.ParseLintOptions(text); err != nil {
+			return nil, &Error{File: p.file, Line: at[0].Start.Line, Err: err}
+		}
+	}
+	c.Warn = func(rule, _, _, message string, at []parser.Range) {
+		line := 0
+		if len(at) > 0 {
+			line = at[0].Start.Line
+		}
+		p.warnings = append(p.warnings, fmt.Sprintf("%s:%d: %s: %s", p.file, line, rule, message))
+	}
+	return linter.New(c), nil
 }
 
 // at says where in the file an error belongs.
@@ -85,16 +140,14 @@ func lineOf(err error) int {
 }
 
 func (p *program) add(s step) error {
-	if p.from.cmd == nil {
-		switch c := s.cmd.(type) {
-		case *instructions.ArgCommand:
+	if c, ok := s.cmd.(*instructions.Stage); ok {
+		p.stages = append(p.stages, &stage{index: len(p.stages), name: strings.ToLower(c.Name), base: c.BaseName,
+			platform: c.Platform, from: s})
+		return nil
+	}
+	if len(p.stages) == 0 {
+		if c, ok := s.cmd.(*instructions.ArgCommand); ok {
 			p.args = append(p.args, arg{s, c.Args})
-			return nil
-		case *instructions.Stage:
-			if c.Platform != "" {
-				return &UnsupportedError{"FROM --platform", "images run on this machine's platform only: leave the flag out"}
-			}
-			p.from, p.base = s, c.BaseName
 			return nil
 		}
 		return errors.New("comes before the first FROM")
@@ -102,7 +155,8 @@ func (p *program) add(s step) error {
 	if err := supported(s); err != nil {
 		return err
 	}
-	p.steps = append(p.steps, s)
+	st := p.stages[len(p.stages)-1]
+	st.steps = append(st.steps, s)
 	return nil
 }
 
@@ -110,56 +164,94 @@ func (p *program) add(s step) error {
 // exactly as Docker does.
 func supported(s step) error {
 	switch c := s.cmd.(type) {
-	case *instructions.ArgCommand, *instructions.EnvCommand, *instructions.WorkdirCommand, *instructions.UserCommand,
-		*instructions.LabelCommand, *instructions.ExposeCommand, *instructions.CmdCommand, *instructions.EntrypointCommand:
-		return nil
 	case *instructions.RunCommand:
-		for _, f := range c.FlagsUsed {
-			return &UnsupportedError{"RUN --" + f, "write what the command needs into the image by COPY, and the command without the flag"}
-		}
-		if len(c.Files) > 0 && isHeredoc(c.CmdLine) && strings.HasPrefix(c.Files[0].Data, "#!") {
-			return &UnsupportedError{"RUN with a here-document that begins with #!", "COPY the script and RUN it"}
-		}
-		return nil
+		return supportedRun(c)
 	case *instructions.CopyCommand:
-		return supportedCopy(c)
-	case *instructions.Stage:
-		return &UnsupportedError{"a second FROM (multi-stage build)", "build the stages outside, or use an image that holds what they make"}
+		for _, src := range c.SourcePaths {
+			if isURL(src) || isGit(src) {
+				return fmt.Errorf("%q: a URL can only be a source of ADD", src)
+			}
+		}
+		if strings.Contains(c.From, "$") {
+			return errors.New("variables are not replaced in --from; name a stage: FROM $IMAGE AS name")
+		}
 	case *instructions.AddCommand:
-		return &UnsupportedError{s.name, "use COPY; fetch and unpack archives beforehand or by RUN"}
-	case *instructions.ShellCommand:
-		return &UnsupportedError{s.name, `name the shell in each RUN: RUN ["/bin/bash", "-c", "…"]`}
-	case *instructions.VolumeCommand:
-		return &UnsupportedError{s.name, "leave it out: a sandbox has no volumes, and its directories are writable anyway"}
-	case *instructions.HealthCheckCommand:
-		return &UnsupportedError{s.name, "leave it out: a task's own healthcheck stands in task.toml"}
-	case *instructions.OnbuildCommand:
-		return &UnsupportedError{s.name, "write the instruction where the image is used"}
+		if c.KeepGitDir != nil {
+			return &UnsupportedError{"ADD --keep-git-dir", "clone by RUN git clone, or put the repository into the build context"}
+		}
+		for _, src := range c.SourcePaths {
+			if isGit(src) {
+				return &UnsupportedError{"ADD of a git repository", "clone by RUN git clone, or put the repository into the build context"}
+			}
+		}
 	case *instructions.StopSignalCommand:
-		return &UnsupportedError{s.name, "leave it out: a sandbox is ended as a whole"}
-	case *instructions.MaintainerCommand:
-		return &UnsupportedError{s.name, "write LABEL maintainer=… instead"}
+		if !strings.Contains(c.Signal, "$") {
+			return checkSignal(c.Signal)
+		}
+	case *instructions.OnbuildCommand:
+		_, err := trigger(s, c.Expression)
+		return err
 	}
-	return &UnsupportedError{s.name, "leave it out"}
+	return nil
 }
 
-func supportedCopy(c *instructions.CopyCommand) error {
-	for _, f := range []struct {
-		used         bool
-		flag, remedy string
-	}{
-		{c.From != "", "from", "copy the files into the build context first"},
-		{c.Chown != "", "chown", "RUN chown afterwards"},
-		{c.Chmod != "", "chmod", "set the mode in the build context, or RUN chmod afterwards"},
-		{c.Link, "link", "leave the flag out: it changes how layers are shared, not what is in them"},
-		{c.Parents, "parents", "copy each directory by a COPY of its own"},
-		{len(c.ExcludePatterns) > 0, "exclude", "use .dockerignore"},
-	} {
-		if f.used {
-			return &UnsupportedError{"COPY --" + f.flag, f.remedy}
+func supportedRun(c *instructions.RunCommand) error {
+	if instructions.GetSecurity(c) == instructions.SecurityInsecure {
+		return &UnsupportedError{"RUN --security=insecure", "no command gets the machine's own rights: leave the flag out"}
+	}
+	if instructions.GetNetwork(c) == instructions.NetworkHost {
+		return &UnsupportedError{"RUN --network=host", "no command gets the machine's own network: leave the flag out and build with --network"}
+	}
+	if len(instructions.GetDevices(c)) > 0 {
+		return &UnsupportedError{"RUN --device", "sandboxes have no devices of the machine"}
+	}
+	// Variables in mounts are replaced only when it is their turn; what has
+	// none can be judged now.
+	plain := true
+	keep := func(w string) (string, error) {
+		plain = plain && !strings.Contains(w, "$")
+		return w, nil
+	}
+	if err := c.Expand(keep); err != nil && plain {
+		return err
+	}
+	if !plain {
+		return nil
+	}
+	return supportedMounts(instructions.GetMounts(c))
+}
+
+func supportedMounts(mounts []*instructions.Mount) error {
+	for _, m := range mounts {
+		switch {
+		case m.Type == instructions.MountTypeCache && m.From != "":
+			return &UnsupportedError{"RUN --mount=type=cache,from=", "copy what it begins with in the command"}
+		case m.Type == instructions.MountTypeSSH && m.Source != "":
+			return errors.New("an ssh mount has no source")
+		case m.Target == "" && (m.Type == instructions.MountTypeBind || m.Type == instructions.MountTypeCache || m.Type == instructions.MountTypeTmpfs):
+			return fmt.Errorf("a %s mount needs a target", m.Type)
+		case path.Clean("/"+m.Target) == "/" && path.IsAbs(m.Target):
+			return fmt.Errorf("a %s mount cannot cover /", m.Type)
 		}
 	}
 	return nil
+}
+
+func isURL(s string) bool { return strings.HasPrefix(s, "http://") || strings.HasPrefix(s, "https://") }
+
+// isGit reports what BuildKit would clone.
+func isGit(s string) bool {
+	for _, scheme := range []string{"git://", "ssh://", "git@", "git+ssh://"} {
+		if strings.HasPrefix(s, scheme) {
+			return true
+		}
+	}
+	if isURL(s) {
+		u, _, _ := strings.Cut(s, "#")
+		u, _, _ = strings.Cut(u, "?")
+		return strings.HasSuffix(u, ".git")
+	}
+	return strings.HasPrefix(s, "github.com/")
 }
 
 func isHeredoc(args []string) bool {
@@ -168,4 +260,24 @@ func isHeredoc(args []string) bool {
 	}
 	h, err := parser.ParseHeredoc(args[0])
 	return err == nil && h != nil
+}
+
+// trigger makes a step of an ONBUILD's instruction.
+func trigger(at step, expression string) (step, error) {
+	r, err := parser.Parse(strings.NewReader(expression))
+	if err != nil {
+		return step{}, err
+	}
+	if len(r.AST.Children) != 1 {
+		return step{}, fmt.Errorf("ONBUILD takes one instruction, not %q", expression)
+	}
+	n := r.AST.Children[0]
+	s := step{line: at.line, name: strings.ToUpper(n.Value), code: strings.TrimSpace(n.Original), trigger: true}
+	if s.cmd, err = instructions.ParseCommand(n); err != nil {
+		return s, err
+	}
+	if _, ok := s.cmd.(*instructions.OnbuildCommand); ok {
+		return s, errors.New("ONBUILD within ONBUILD")
+	}
+	return s, supported(s)
 }

@@ -1,10 +1,12 @@
 package dockerfile
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,37 +23,74 @@ const (
 	lastKept  = 4 << 10  // bytes of output in a RunError
 )
 
-// run executes one command in a sandbox on the image so far; what it changed
-// is the layer.
-func (b *build) run(ctx context.Context, c *instructions.RunCommand) error {
-	if b.o.Backend == nil {
+// command executes one RUN in a sandbox on the stage so far; what it changed is
+// the layer.
+func (x *execution) command(ctx context.Context, c *instructions.RunCommand) error {
+	if x.b.o.Backend == nil {
 		return errors.New("no sandbox is there to run it in")
 	}
-	args := commandLine(c)
-	key := b.key("RUN", args, b.vars.args, b.cfg.Env, b.cfg.Workdir, b.cfg.User, b.o.Network)
-	return b.cached(key, func() (image.LayerID, error) { return b.sandboxed(ctx, args) })
+	network := x.b.o.Network
+	if instructions.GetNetwork(c) == instructions.NetworkNone {
+		network = sandbox.NetNone
+	}
+	args, script := x.commandLine(c)
+	bound, err := x.mountKey(ctx, c)
+	if err != nil {
+		return err
+	}
+	key := x.b.key(x, "RUN", args, script, x.vars.list, x.cfg.Workdir, x.cfg.User, network, bound)
+	return x.cached(key, func() (image.LayerID, error) {
+		select {
+		case x.b.running <- struct{}{}:
+		case <-ctx.Done():
+			return "", context.Cause(ctx)
+		}
+		defer func() { <-x.b.running }()
+		m, err := x.mounts(ctx, c)
+		if err != nil {
+			return "", err
+		}
+		defer m.close()
+		if script != "" {
+			p, err := x.private(m)
+			if err != nil {
+				return "", err
+			}
+			if err := p.Write("script", 0o755, []byte(script)); err != nil {
+				return "", err
+			}
+			m.list = append(m.list, sandbox.Mount{Host: p.Path("script"), Target: image.Path(args[len(args)-1]), ReadOnly: true})
+		}
+		return x.sandboxed(ctx, args, m, network)
+	})
 }
 
-func (b *build) sandboxed(ctx context.Context, args []string) (id image.LayerID, err error) {
-	sb, err := b.o.Backend.Create(ctx, sandbox.Spec{
-		Image: image.New("", b.stack, b.binds, b.cfg), UID: b.o.UID, Limits: b.o.Limits, Hostname: "buildkitsandbox",
-		Network: b.o.Network, Egress: b.o.Egress, Mounts: b.o.RunMounts,
-	})
+func (x *execution) sandboxed(ctx context.Context, args []string, m *mounts, network sandbox.Network) (id image.LayerID, err error) {
+	o := x.b.o
+	spec := sandbox.Spec{
+		Image: image.New("", x.stack, x.binds, x.cfg), UID: o.UID, Limits: o.Limits, Hostname: "buildkitsandbox",
+		Network: network, Mounts: slices.Concat(o.RunMounts, m.list),
+	}
+	if network != sandbox.NetNone && network != "" {
+		spec.Egress = o.Egress
+	}
+	sb, err := o.Backend.Create(ctx, spec)
 	if err != nil {
 		return "", err
 	}
 	defer func() { err = errors.Join(err, sb.Close()) }()
-	out := &tail{w: b.o.Progress}
+	out := &tail{w: x.b.report, hide: m.secrets}
 	r, err := sandbox.Exec(ctx, sb, sandbox.Command{
-		Args: args, Env: slices.Concat(b.o.RunEnv, b.vars.inside()), Dir: b.cfg.Workdir, User: b.cfg.User,
-	}, sandbox.ExecOptions{Timeout: b.o.Timeout, Cap: runOutput, Stdout: out, Stderr: out})
+		Args: args, Env: slices.Concat(o.RunEnv, x.vars.proxies(), x.vars.list, m.env), Dir: x.cfg.Workdir, User: x.cfg.User,
+	}, sandbox.ExecOptions{Timeout: o.Timeout, Cap: runOutput, Stdout: out, Stderr: out})
+	out.flush()
 	switch {
 	case err != nil:
 		return "", err
 	case r.Cancelled:
 		return "", fmt.Errorf("cancelled: %w", context.Cause(ctx))
 	case r.TimedOut:
-		return "", fmt.Errorf("no end after %v; its last output:\n%s", b.o.Timeout, out.last)
+		return "", fmt.Errorf("no end after %v; its last output:\n%s", o.Timeout, out.last)
 	case r.Exit.Code != 0:
 		return "", &RunError{Code: r.Exit.Code, Output: out.last}
 	}
@@ -59,19 +98,31 @@ func (b *build) sandboxed(ctx context.Context, args []string) (id image.LayerID,
 	if err != nil {
 		return "", err
 	}
-	return b.o.Backend.Commit(ctx, snap)
+	id, err = o.Backend.Commit(ctx, snap)
+	if d, ok := o.Backend.(sandbox.Dropper); ok && err == nil {
+		err = d.Drop(snap)
+	}
+	return id, err
 }
 
+// scriptDir is where a here-document that names its interpreter lies while it
+// runs.
+const scriptDir = "/run/assay-script/"
+
 // commandLine gives the program and its arguments as BuildKit does: a single
-// here-document is the script itself, others are put together again for the
-// shell to read.
-func commandLine(c *instructions.RunCommand) []string {
-	args := c.CmdLine
+// here-document is the script itself, for its own interpreter if it begins with
+// #!; others are put together again for the shell to read.
+func (x *execution) commandLine(c *instructions.RunCommand) (args []string, script string) {
+	args = c.CmdLine
 	if len(c.Files) > 0 && len(args) == 1 {
 		if isHeredoc(args) {
 			data := c.Files[0].Data
 			if c.Files[0].Chomp {
 				data = parser.ChompHeredocContent(data)
+			}
+			if strings.HasPrefix(data, "#!") {
+				name := scriptDir + path.Base("/"+c.Files[0].Name)
+				return x.withShell(instructions.ShellDependantCmdLine{CmdLine: []string{name}, PrependShell: true}), data
 			}
 			args = []string{data}
 		} else {
@@ -83,16 +134,56 @@ func commandLine(c *instructions.RunCommand) []string {
 			args = []string{s.String()}
 		}
 	}
-	return withShell(instructions.ShellDependantCmdLine{CmdLine: args, PrependShell: c.PrependShell})
+	return x.withShell(instructions.ShellDependantCmdLine{CmdLine: args, PrependShell: c.PrependShell}), ""
 }
 
-// tail passes output on and keeps the last of it.
+// tail passes output on, keeps the last of it, and hides secrets in it, line
+// by line.
 type tail struct {
 	w    io.Writer
 	last []byte
+	hide [][]byte
+	line []byte // not ended yet; only where something is hidden
 }
 
+// shortest is how long a line of a secret must be to be hidden: shorter ones
+// would tear words apart.
+const shortest = 6
+
 func (t *tail) Write(b []byte) (int, error) {
+	if len(t.hide) == 0 {
+		return t.pass(b)
+	}
+	t.line = append(t.line, b...)
+	if i := bytes.LastIndexByte(t.line, '\n'); i >= 0 {
+		t.emit(t.line[:i+1])
+		t.line = append([]byte(nil), t.line[i+1:]...)
+	}
+	if len(t.line) > 1<<20 {
+		t.flush()
+	}
+	return len(b), nil
+}
+
+func (t *tail) flush() {
+	if len(t.line) > 0 {
+		t.emit(t.line)
+		t.line = nil
+	}
+}
+
+func (t *tail) emit(b []byte) {
+	for _, secret := range t.hide {
+		for line := range bytes.SplitSeq(secret, []byte("\n")) {
+			if line = bytes.TrimSpace(line); len(line) >= shortest {
+				b = bytes.ReplaceAll(b, line, []byte("****"))
+			}
+		}
+	}
+	t.pass(b)
+}
+
+func (t *tail) pass(b []byte) (int, error) {
 	t.last = append(t.last, b...)
 	if n := len(t.last) - lastKept; n > 0 {
 		t.last = append(t.last[:0], t.last[n:]...)
@@ -125,15 +216,20 @@ func userIDs(v *image.View, user string) (uid, gid int, err error) {
 	if !hasGroup {
 		return uid, gid, nil
 	}
+	gid, err = groupID(v, group)
+	return uid, gid, err
+}
+
+func groupID(v *image.View, group string) (int, error) {
 	number := group
 	if f := lookUp(v, "etc/group", group, 3); f != nil {
 		number = f[2]
 	}
 	g, err := strconv.ParseUint(number, 10, 31)
 	if err != nil {
-		return 0, 0, fmt.Errorf("group %q is not in the image's /etc/group", group)
+		return 0, fmt.Errorf("group %q is not in the image's /etc/group", group)
 	}
-	return uid, int(g), nil
+	return int(g), nil
 }
 
 // lookUp returns the fields of the first line for a name in a file like

@@ -10,38 +10,42 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"syscall"
-	"time"
 
 	"assay/internal/image"
 
 	"github.com/moby/patternmatcher"
 	"github.com/moby/patternmatcher/ignorefile"
+	"golang.org/x/sys/unix"
 )
 
-// source is the build context. Links in it are followed only where COPY names
-// one, and never out of it.
+// source is a build context: a directory of this machine, which may be hostile.
+// Links in it are never followed by the kernel, and never lead out of it.
 type source struct {
 	root   *os.Root
+	name   string
 	ignore *patternmatcher.PatternMatcher // nil: nothing is ignored
+
+	mu   sync.Mutex
+	kept map[string]bool // ignored directories: whether something in them is taken back in
 }
 
-// item is one name of the context that a COPY takes.
-type item struct {
-	from, to string // in the context; below the destination, "" for itself
-	entry    image.Entry
-}
-
-// maxItems is how many names one COPY may take.
-const maxItems = 1_000_000
-
-func newSource(root *os.Root, dockerfile string) (*source, error) {
-	s := &source{root: root}
-	for _, name := range []string{dockerfile + ".dockerignore", ".dockerignore"} {
-		b, err := readSmall(root, name)
+// newSource reads the context's .dockerignore, or the one that belongs to the
+// Dockerfile, if there is one.
+func newSource(root *os.Root, name string, own *os.Root, dockerfile string) (*source, error) {
+	s := &source{root: root, name: name, kept: map[string]bool{}}
+	for _, f := range []struct {
+		in   *os.Root
+		name string
+	}{{own, dockerfile + ".dockerignore"}, {root, ".dockerignore"}} {
+		if f.in == nil {
+			continue
+		}
+		b, err := readSmall(f.in, f.name)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -50,10 +54,10 @@ func newSource(root *os.Root, dockerfile string) (*source, error) {
 		}
 		patterns, err := ignorefile.ReadAll(bytes.NewReader(b))
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
+			return nil, fmt.Errorf("%s: %w", f.name, err)
 		}
 		if s.ignore, err = patternmatcher.New(patterns); err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
+			return nil, fmt.Errorf("%s: %w", f.name, err)
 		}
 		return s, nil
 	}
@@ -93,177 +97,159 @@ func openRegular(root *os.Root, name string, seen fs.FileInfo) (*os.File, error)
 	return f, nil
 }
 
-// find gives the names that a source of COPY stands for: itself, or what its
-// wildcards match.
-func (s *source) find(pattern string) ([]string, error) {
-	p := strings.TrimPrefix(path.Clean("/"+pattern), "/")
-	if p == "" {
-		return []string{"."}, nil
-	}
-	if !strings.ContainsAny(p, `*?[\`) {
-		if s.ignored(p) {
-			return nil, fmt.Errorf("%q is left out of the build context by .dockerignore", pattern)
-		}
-		return []string{p}, nil
-	}
-	if _, err := path.Match(p, ""); err != nil {
-		return nil, fmt.Errorf("%q: %w", pattern, err)
-	}
-	found, err := fs.Glob(s.root.FS(), p)
-	if err != nil {
-		return nil, fmt.Errorf("%q: %w", pattern, err)
-	}
-	// Wildcards that match nothing are no error to BuildKit either.
-	return slices.DeleteFunc(found, s.ignored), nil
-}
+func (s *source) called() string { return s.name }
 
-func (s *source) ignored(p string) bool {
-	if s.ignore == nil {
+var errIgnored = fmt.Errorf("left out by .dockerignore: %w", fs.ErrNotExist)
+
+// there reports whether .dockerignore leaves a name in. An ignored directory
+// is there for what is taken back in.
+func (s *source) there(p string, dir bool) bool {
+	if s.ignore == nil || p == "." {
+		return true
+	}
+	if m, err := s.ignore.MatchesOrParentMatches(p); err != nil || !m {
+		return err == nil
+	}
+	if !dir || !s.ignore.Exclusions() {
 		return false
 	}
-	m, err := s.ignore.MatchesOrParentMatches(p)
-	return err == nil && m
-}
-
-const maxLinks = 40
-
-// resolve follows links of the context as if its root were "/".
-func (s *source) resolve(p string) (string, error) {
-	rest := strings.Split(p, "/")
-	at := "."
-	for links := 0; len(rest) > 0; {
-		n := rest[0]
-		rest = rest[1:]
-		if n == "" || n == "." {
-			continue
+	s.mu.Lock()
+	keep, known := s.kept[p]
+	s.mu.Unlock()
+	if !known {
+		for _, n := range s.list(p) {
+			if fi, err := s.root.Lstat(p + "/" + n); err == nil && s.there(p+"/"+n, fi.IsDir()) {
+				keep = true
+				break
+			}
 		}
-		if n == ".." {
-			at = path.Dir(at)
-			continue
-		}
-		next := path.Join(at, n)
-		fi, err := s.root.Lstat(next)
-		if err != nil {
-			return "", fmt.Errorf("%q is not in the build context: %w", p, errors.Unwrap(err))
-		}
-		if fi.Mode().Type() != fs.ModeSymlink {
-			at = next
-			continue
-		}
-		if links++; links > maxLinks {
-			return "", fmt.Errorf("%q: too many levels of symbolic links", p)
-		}
-		to, err := s.root.Readlink(next)
-		if err != nil {
-			return "", err
-		}
-		if path.IsAbs(to) {
-			at = "."
-		}
-		rest = append(strings.Split(to, "/"), rest...)
+		s.mu.Lock()
+		s.kept[p] = keep
+		s.mu.Unlock()
 	}
-	return at, nil
+	return keep
 }
 
-// collect lists what lies at a name of the context, contents of files digested.
-func (s *source) collect(ctx context.Context, name string) ([]item, error) {
-	at, err := s.resolve(name)
+func (s *source) list(p string) []string {
+	d, err := s.root.Open(p)
 	if err != nil {
-		return nil, err
-	}
-	if at != "." && s.ignored(at) {
-		return nil, fmt.Errorf("%q is left out of the build context by .dockerignore", at)
-	}
-	var items []item
-	err = s.walk(ctx, at, "", &items)
-	return items, err
-}
-
-func (s *source) walk(ctx context.Context, from, to string, items *[]item) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if len(*items) >= maxItems {
-		return fmt.Errorf("more than %d files: %w", maxItems, image.ErrCap)
-	}
-	fi, err := s.root.Lstat(from)
-	if err != nil {
-		return err
-	}
-	ignored := from != "." && s.ignored(from)
-	if ignored && !(fi.IsDir() && s.ignore.Exclusions()) {
 		return nil
 	}
-	it := item{from: from, to: to, entry: image.Entry{Mode: mode(fi.Mode()), ModTime: fi.ModTime()}}
+	defer d.Close()
+	names, _ := d.Readdirnames(-1) // an error comes again where the content is wanted
+	return names
+}
+
+func (s *source) lstat(p string) (item, error) {
+	fi, err := s.root.Lstat(p)
+	if err != nil {
+		var inner *fs.PathError
+		if errors.As(err, &inner) {
+			err = inner.Err // the caller names the path
+		}
+		return item{}, err
+	}
+	if !s.there(p, fi.IsDir()) {
+		return item{}, errIgnored
+	}
+	it := item{entry: image.Entry{Mode: mode(fi.Mode()), ModTime: fi.ModTime()}}
 	switch fi.Mode().Type() {
 	case fs.ModeDir:
 		it.entry.Type = image.TypeDir
-		return s.directory(ctx, it, ignored, items)
 	case fs.ModeSymlink:
 		it.entry.Type, it.entry.Mode = image.TypeSymlink, 0
-		if it.entry.Link, err = s.root.Readlink(from); err != nil {
-			return err
-		}
+		it.entry.Link, err = s.root.Readlink(p)
+		return it, err
 	case 0:
 		it.entry.Type, it.entry.Size = image.TypeFile, fi.Size()
-		if it.entry.Digest, err = s.digest(ctx, from, fi); err != nil {
-			return err
+		if st, ok := fi.Sys().(*syscall.Stat_t); ok && st.Nlink > 1 {
+			it.file = strconv.FormatUint(uint64(st.Dev), 10) + ":" + strconv.FormatUint(st.Ino, 10)
 		}
 	case fs.ModeSocket:
-		return nil // as Docker does
+		it.entry.Type = image.TypeSocket
+		return it, nil
 	default:
-		return fmt.Errorf("%s in the build context is a %s, which cannot be copied", from, fi.Mode().Type())
+		return it, fmt.Errorf("%s in %s is a %s, which cannot be copied", p, s.name, fi.Mode().Type())
 	}
-	*items = append(*items, it)
-	return nil
+	it.entry.Xattrs, err = s.xattrs(p, fi)
+	return it, err
 }
 
-// directory lists a directory. One that is ignored is there only for what
-// .dockerignore takes back in.
-func (s *source) directory(ctx context.Context, it item, ignored bool, items *[]item) error {
-	d, err := s.root.Open(it.from)
+// xattrs reads the attributes that an image may hold.
+func (s *source) xattrs(p string, fi fs.FileInfo) (map[string]string, error) {
+	if fi.Size() == 0 && !fi.IsDir() && fi.Mode().Perm()&0o400 == 0 {
+		return nil, nil
+	}
+	f, err := openRegular(s.root, p, fi)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	names, err := d.Readdirnames(-1)
-	d.Close()
+	defer f.Close()
+	var out map[string]string
+	buf := make([]byte, 64<<10)
+	n, err := unix.Flistxattr(int(f.Fd()), buf)
 	if err != nil {
-		return err
+		return nil, nil // the file system has none
 	}
-	slices.Sort(names)
-	at := len(*items)
-	if !ignored {
-		*items = append(*items, it)
-	}
-	for _, n := range names {
-		if err := s.walk(ctx, path.Join(it.from, n), path.Join(it.to, n), items); err != nil {
-			return err
+	val := make([]byte, 64<<10)
+	for k := range strings.SplitSeq(strings.TrimSuffix(string(buf[:n]), "\x00"), "\x00") {
+		if k != "security.capability" && !strings.HasPrefix(k, "user.") || strings.HasPrefix(k, "user.overlay.") {
+			continue
+		}
+		if m, err := unix.Fgetxattr(int(f.Fd()), k, val); err == nil {
+			if out == nil {
+				out = map[string]string{}
+			}
+			out[k] = string(val[:m])
 		}
 	}
-	if ignored && len(*items) > at {
-		*items = slices.Insert(*items, at, it)
-	}
-	return nil
+	return out, nil
 }
 
-func (s *source) digest(ctx context.Context, name string, fi fs.FileInfo) (string, error) {
-	f, err := openRegular(s.root, name, fi)
+func (s *source) names(p string) ([]string, error) {
+	d, err := s.root.Open(p)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	all, err := d.Readdirnames(-1)
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(all)
+	if s.ignore == nil {
+		return all, nil
+	}
+	return slices.DeleteFunc(all, func(n string) bool {
+		q := n
+		if p != "." {
+			q = p + "/" + n
+		}
+		fi, err := s.root.Lstat(q)
+		return err == nil && !s.there(q, fi.IsDir())
+	}), nil
+}
+
+func (s *source) digest(ctx context.Context, it item) (string, error) {
+	f, err := s.open(it.from)
 	if err != nil {
 		return "", err
 	}
 	defer f.Close()
 	h := sha256.New()
-	if _, err := io.Copy(h, ctxReader{ctx, io.LimitReader(f, fi.Size()+1)}); err != nil {
+	if _, err := io.Copy(h, ctxReader{ctx, io.LimitReader(f, it.entry.Size+1)}); err != nil {
 		return "", err
 	}
 	return "sha256:" + hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// open opens a file that collect has seen.
 func (s *source) open(name string) (io.ReadCloser, error) {
 	fi, err := s.root.Lstat(name)
 	if err != nil {
 		return nil, err
+	}
+	if !fi.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s changed while it was read", name)
 	}
 	return openRegular(s.root, name, fi)
 }
@@ -288,9 +274,4 @@ func (c ctxReader) Read(b []byte) (int, error) {
 		return 0, err
 	}
 	return c.r.Read(b)
-}
-
-// inline makes an item of a here-document.
-func inline(name string) item {
-	return item{entry: image.Entry{Path: name, Type: image.TypeFile, Mode: 0o644, ModTime: time.Time{}}}
 }

@@ -9,32 +9,55 @@ import (
 	"github.com/moby/buildkit/frontend/dockerfile/shell"
 )
 
-// vars are the variables of a Dockerfile in order of their declaration,
-// "KEY=value". ENV wins over ARG of the same name, whichever comes later, as
-// https://docs.docker.com/reference/dockerfile/#using-arg-variables says.
+// vars are the variables of one stage. As in BuildKit, ARG and ENV write to one
+// list and the later wins, whatever the reference says about ENV.
 type vars struct {
 	lex   *shell.Lex
 	build map[string]string // given from outside
 	meta  []string          // of ARG before FROM, and what the platform sets
-	args  []string          // of ARG after FROM
-	env   []string          // of the image and ENV
+	list  []string          // "KEY=value" that instructions after FROM see
 }
 
-func newVars(escape rune, build map[string]string) *vars {
+func newVars(escape rune, build map[string]string, target string) *vars {
+	if target == "" {
+		target = "default"
+	}
 	platform := "linux/" + runtime.GOARCH
-	return &vars{lex: shell.NewLex(escape), build: build, meta: []string{
-		"TARGETPLATFORM=" + platform, "TARGETOS=linux", "TARGETARCH=" + runtime.GOARCH, "TARGETVARIANT=",
-		"BUILDPLATFORM=" + platform, "BUILDOS=linux", "BUILDARCH=" + runtime.GOARCH, "BUILDVARIANT=",
+	v := &vars{lex: shell.NewLex(escape), build: build, meta: []string{
+		"BUILDPLATFORM=" + platform, "BUILDOS=linux", "BUILDOSVERSION=", "BUILDARCH=" + runtime.GOARCH, "BUILDVARIANT=",
+		"TARGETPLATFORM=" + platform, "TARGETOS=linux", "TARGETOSVERSION=", "TARGETARCH=" + runtime.GOARCH, "TARGETVARIANT=",
+		"TARGETSTAGE=" + target,
 	}}
+	for _, kv := range slices.Clone(v.meta) {
+		k, _, _ := strings.Cut(kv, "=")
+		if given, ok := build[k]; ok {
+			v.meta = set(v.meta, k, given)
+		}
+	}
+	return v
 }
 
-// set adds or replaces a variable.
+// set adds a variable in place of one of that name.
 func set(list []string, key, value string) []string {
 	list = slices.DeleteFunc(slices.Clone(list), func(kv string) bool {
 		k, _, _ := strings.Cut(kv, "=")
 		return k == key
 	})
 	return append(list, key+"="+value)
+}
+
+// replace is set where an image's configuration keeps its order.
+func replace(list []string, key, value string) []string {
+	i := slices.IndexFunc(list, func(kv string) bool {
+		k, _, _ := strings.Cut(kv, "=")
+		return k == key
+	})
+	list = slices.Clone(list)
+	if i < 0 {
+		return append(list, key+"="+value)
+	}
+	list[i] = key + "=" + value
+	return list
 }
 
 func get(list []string, key string) (string, bool) {
@@ -46,14 +69,33 @@ func get(list []string, key string) (string, bool) {
 	return "", false
 }
 
-// inside returns the variables that instructions after FROM see, ENV last.
-func (v *vars) inside() []string { return slices.Concat(v.args, v.env) }
+func (v *vars) put(key, value string) { v.list = set(v.list, key, value) }
+
+// fork is for a stage: the variables of its base's configuration, or, upon
+// another stage, that stage's.
+func (v *vars) fork(list []string) *vars {
+	// A Lex keeps state while it works; stages are built side by side.
+	lex := *v.lex
+	return &vars{lex: &lex, build: v.build, meta: v.meta, list: slices.Clone(list)}
+}
 
 func (v *vars) expand(env []string) instructions.SingleWordExpander {
 	return func(word string) (string, error) {
 		s, _, err := v.lex.ProcessWord(word, shell.EnvsFromSlice(env))
 		return s, err
 	}
+}
+
+// raw replaces variables in a here-document and leaves its quotes alone.
+func (v *vars) raw(text string) (string, error) {
+	lex := shell.NewLex('\\')
+	lex.SkipProcessQuotes = true
+	s, _, err := lex.ProcessWord(text, shell.EnvsFromSlice(v.list))
+	return s, err
+}
+
+func (v *vars) words(word string) ([]string, error) {
+	return v.lex.ProcessWords(word, shell.EnvsFromSlice(v.list))
 }
 
 // declareMeta handles ARG before FROM.
@@ -80,16 +122,32 @@ func (v *vars) declareMeta(kvs []instructions.KeyValuePairOptional) error {
 func (v *vars) declare(kvs []instructions.KeyValuePairOptional) error {
 	for _, kv := range kvs {
 		if given, ok := v.build[kv.Key]; ok {
-			v.args = set(v.args, kv.Key, given)
+			v.put(kv.Key, given)
 		} else if kv.Value != nil {
-			value, err := v.expand(v.inside())(*kv.Value)
+			value, err := v.expand(v.list)(*kv.Value)
 			if err != nil {
 				return err
 			}
-			v.args = set(v.args, kv.Key, value)
+			v.put(kv.Key, value)
 		} else if value, ok := get(v.meta, kv.Key); ok {
-			v.args = set(v.args, kv.Key, value)
+			v.put(kv.Key, value)
 		}
 	}
 	return nil
+}
+
+// proxies are the build arguments that every RUN gets without ARG. They are in
+// no key: which way a package came does not change it.
+func (v *vars) proxies() []string {
+	var list []string
+	for k, value := range v.build {
+		switch strings.ToLower(k) {
+		case "http_proxy", "https_proxy", "ftp_proxy", "no_proxy", "all_proxy":
+			if _, declared := get(v.list, k); !declared {
+				list = append(list, k+"="+value)
+			}
+		}
+	}
+	slices.Sort(list)
+	return list
 }
