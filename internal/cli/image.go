@@ -8,10 +8,11 @@ import (
 )
 
 type imageCmd struct {
-	List   imageListCmd   `cmd:"" help:"List the images of the store."`
-	Import imageImportCmd `cmd:"" help:"Import a rootfs directory or tar, a docker save archive or an OCI layout."`
-	Rm     imageRmCmd     `cmd:"" help:"Remove images; their layers go with gc."`
-	GC     imageGCCmd     `cmd:"" name:"gc" help:"Free layers that no image and no job needs."`
+	List      imageListCmd      `cmd:"" help:"List the images of the store."`
+	Import    imageImportCmd    `cmd:"" help:"Import a rootfs directory or tar, a docker save archive or an OCI layout."`
+	Bootstrap imageBootstrapCmd `cmd:"" help:"Make a Debian or Ubuntu base image with debootstrap; root is not needed."`
+	Rm        imageRmCmd        `cmd:"" help:"Remove images; their layers go with gc."`
+	GC        imageGCCmd        `cmd:"" name:"gc" help:"Free layers that no image and no job needs."`
 }
 
 type imageListCmd struct{}
