@@ -357,6 +357,9 @@ func (b *Backend) create(ctx context.Context, spec sandbox.Spec) (*Sandbox, erro
 	if err != nil {
 		return nil, err
 	}
+	if err := b.lend(q.Layers); err != nil {
+		return nil, err
+	}
 	fds, err := b.openAll(q)
 	defer func() { closeFDs(fds) }()
 	if err != nil {
@@ -399,6 +402,10 @@ func (b *Backend) plan(spec sandbox.Spec) (*Sandbox, request, error) {
 		return nil, q, err
 	}
 	layers := slices.Concat(spec.Image.Layers, spec.Extra)
+	if len(layers) > maxLayers {
+		return nil, q, fmt.Errorf("%d layers are more than the kernel takes in one tree (%d with what a sandbox adds): %w",
+			len(layers), maxLayers, sandbox.ErrUnsupported)
+	}
 	for _, l := range layers {
 		if !b.conf.Store.Has(l) {
 			return nil, q, fmt.Errorf("layer %s of image %s is not in the store", l.Short(), spec.Image.Name)
@@ -486,18 +493,54 @@ func supported(spec sandbox.Spec) error {
 	return nil
 }
 
+// lent is how many layers go to the keeper at once: a message holds 253
+// descriptors at most.
+const lent = 200
+
+// lend opens for the keeper, once each, the layers that only root can.
+func (b *Backend) lend(layers []image.HostPath) error {
+	if !b.opens {
+		return nil
+	}
+	b.mu.Lock()
+	fresh := slices.DeleteFunc(slices.Clone(layers), func(l image.HostPath) bool { return b.opened[l] })
+	b.mu.Unlock()
+	for batch := range slices.Chunk(fresh, lent) {
+		if err := b.lendSome(batch); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *Backend) lendSome(layers []image.HostPath) error {
+	var fds []int
+	defer func() { closeFDs(fds) }()
+	for _, l := range layers {
+		m, err := hostTree(string(l))
+		if err != nil {
+			return err
+		}
+		fds = append(fds, m)
+	}
+	_, out, err := b.call(context.Background(), request{Op: opLayers, Layers: layers}, fds...)
+	closeFDs(out)
+	if err != nil {
+		return err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, l := range layers {
+		b.opened[l] = true
+	}
+	return nil
+}
+
 // openAll opens for the keeper what only root can, in the order of the
 // request. Descriptors are the caller's even with an error.
 func (b *Backend) openAll(q request) (fds []int, err error) {
 	if !b.opens {
 		return nil, nil
-	}
-	for _, l := range q.Layers {
-		m, err := hostTree(string(l))
-		if err != nil {
-			return fds, err
-		}
-		fds = append(fds, m)
 	}
 	for _, m := range q.Binds {
 		fd, err := hostTree(string(m.Source))
@@ -565,6 +608,10 @@ func (b *Backend) Close() error {
 	}
 	return err
 }
+
+// maxLayers leaves room in the kernel's 500 for a sandbox's own snapshots, those
+// it was made from, and what it is mounted on.
+const maxLayers = 500 - 2*(maxFrozen+1) - 2
 
 // closeTime is how long a keeper may take to remove disk volumes.
 const closeTime = time.Minute

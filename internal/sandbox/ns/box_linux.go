@@ -48,6 +48,10 @@ type box struct {
 	streams  map[*os.File]bool // pipes of running puts and gets; guarded by keeper.mu
 	changing int               // what replaces the tree and waits for them; guarded by keeper.mu
 
+	flat       *flat // guarded by keeper.mu, as are the next two
+	flattening bool
+	over       bool
+
 	mu     sync.RWMutex // written by what replaces the tree
 	base   *stack       // what Create stood upon; holds its volumes
 	on     *stack       // what is below the volume now; holds its volumes
@@ -139,7 +143,7 @@ func (k *keeper) create(q request, fds []int) (out []int, pid int, err error) {
 	if q.Snapshot != "" {
 		b.base, err = k.snapshot(q.Snapshot)
 	} else {
-		b.base, err = k.openLayers(q, &fds)
+		b.base, err = k.openLayers(q)
 	}
 	if err != nil {
 		return nil, 0, err
@@ -173,26 +177,28 @@ func (k *keeper) create(q request, fds []int) (out []int, pid int, err error) {
 	return []int{sock}, b.init.pid, nil
 }
 
-// openLayers opens the layers of a new stack and takes their descriptors.
-func (k *keeper) openLayers(q request, fds *[]int) (*stack, error) {
-	st := &stack{}
-	if k.conf.Root && len(*fds) < len(q.Layers) {
-		return nil, fmt.Errorf("layers without their mounts")
+// takeLayers keeps layers that the backend opened.
+func (k *keeper) takeLayers(q request, fds []int) error {
+	if len(fds) != len(q.Layers) {
+		return fmt.Errorf("layers without their mounts")
 	}
 	for i, l := range q.Layers {
-		given := -1
-		if k.conf.Root {
-			given = (*fds)[i]
+		if _, err := k.openLayer(l, fds[i]); err != nil {
+			return fmt.Errorf("layer %s: %w", l, err)
 		}
-		p, err := k.openLayer(l, given)
+	}
+	return nil
+}
+
+// openLayers finds the layers of a new stack.
+func (k *keeper) openLayers(q request) (*stack, error) {
+	st := &stack{}
+	for _, l := range q.Layers {
+		p, err := k.openLayer(l, -1)
 		if err != nil {
 			return nil, fmt.Errorf("layer %s: %w", l, err)
 		}
 		st.layers = append(st.layers, p)
-	}
-	if k.conf.Root {
-		// Descriptors before the binds'; the caller closes all of them.
-		*fds = (*fds)[len(q.Layers):]
 	}
 	return st, nil
 }
@@ -211,6 +217,8 @@ func (k *keeper) openLayer(l image.HostPath, given int) (string, error) {
 			return "", err
 		}
 		p = at
+	} else if k.conf.Root {
+		return "", fmt.Errorf("its mount was never sent")
 	} else {
 		fd, err := k.openHost(l)
 		if err != nil {
@@ -386,6 +394,7 @@ func (k *keeper) newRoot(b *box) ([]int, error) {
 
 // free gives everything of a box back. No process of it is left.
 func (k *keeper) free(b *box) {
+	k.dropFlat(b)
 	if b.root >= 0 {
 		unix.Close(b.root)
 		b.root = -1
@@ -432,7 +441,9 @@ func (k *keeper) freeze(q request) error {
 	st := &stack{layers: b.on.layers, frozen: append(slices.Clone(b.on.frozen), b.vol)}
 	k.hold(b.vol)
 	b.own[b.vol] = true
+	st = k.settleFlat(b, st)
 	if st, err = k.shallow(st, len(b.base.frozen)); err != nil {
+		b.on = &stack{layers: st.layers, frozen: st.frozen[:len(st.frozen)-1]}
 		k.release(b.vol)
 		return err
 	}
@@ -445,6 +456,7 @@ func (k *keeper) freeze(q request) error {
 	k.mu.Lock()
 	k.snaps[q.Snapshot] = st
 	k.mu.Unlock()
+	k.flatten(b, len(b.base.frozen))
 	return k.freshRoot(b, q.Enter)
 }
 
@@ -462,20 +474,8 @@ func (k *keeper) shallow(st *stack, from int) (*stack, error) {
 	if len(old) <= maxFrozen {
 		return st, nil
 	}
-	var bytes, inodes int64
-	disk := false
-	uppers := []string{}
-	for _, v := range slices.Backward(old) {
-		b, i := v.used()
-		bytes, inodes, disk = bytes+b, inodes+i, disk || v.disk
-		uppers = append(uppers, v.upper())
-	}
-	v, err := k.newVolume(bytes+1<<20, inodes, disk)
+	v, err := k.merged(old)
 	if err != nil {
-		return st, err
-	}
-	if err := copyUppers(uppers, v.upper(), k.noFollow()); err != nil {
-		k.release(v)
 		return st, fmt.Errorf("merge %d snapshots: %w", len(old), err)
 	}
 	out := &stack{layers: st.layers, frozen: append(slices.Clone(st.frozen[:from]), v)}

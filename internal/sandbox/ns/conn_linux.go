@@ -69,6 +69,7 @@ type op string
 
 const (
 	opConfigure op = "configure"
+	opLayers    op = "layers" // open layers that only root can
 	opCreate    op = "create"
 	opRestack   op = "restack" // drop what is written, stand on a snapshot
 	opFreeze    op = "freeze"
@@ -98,7 +99,7 @@ type request struct {
 	OldMounts bool `json:",omitempty"`
 
 	// create
-	Layers []image.HostPath `json:",omitempty"` // bottom first; fds: if Root, one each
+	Layers []image.HostPath `json:",omitempty"` // bottom first; of layers, fds: one each; of create, with Root: sent before
 	Binds  []bind           `json:",omitempty"` // fds: if Root, one each
 	Dirs   []image.Path     `json:",omitempty"` // that must exist
 	Apt    bool             `json:",omitempty"` // the image has apt

@@ -149,6 +149,8 @@ func (k *keeper) answer(q request, fds []int) (out []int, pid int, err error) {
 	}
 	defer pid1.CloseAll(fds)
 	switch q.Op {
+	case opLayers:
+		err = k.takeLayers(q, fds)
 	case opCreate:
 		return k.create(q, fds)
 	case opRestack:
