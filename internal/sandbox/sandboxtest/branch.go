@@ -35,7 +35,11 @@ func (h harness) capabilities(t *testing.T) {
 		if !has(c.Networks, n) {
 			refuse("network "+string(n), func(s *sandbox.Spec) { s.Network = n })
 		} else {
-			h.create(t, func(s *sandbox.Spec) { s.Network = n })
+			h.create(t, func(s *sandbox.Spec) {
+				if s.Network = n; n != sandbox.NetNone {
+					s.Egress = gate{}
+				}
+			})
 		}
 	}
 	for _, u := range []sandbox.UIDMode{sandbox.UIDSingle, sandbox.UIDSub, sandbox.UIDRoot} {
