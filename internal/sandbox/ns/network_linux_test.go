@@ -62,3 +62,39 @@ func TestAllowlist(t *testing.T) {
 		t.Errorf("%+v\n%s", got, &ledger)
 	}
 }
+
+// Names fail at once, for good, in a sandbox without network; localhost is
+// itself. After a reset too, when the namespace is another one.
+func TestNamesWithoutNetwork(t *testing.T) {
+	requireSandbox(t)
+	b, _ := open(t)
+	s, err := b.Create(t.Context(), sandbox.Spec{Image: hostImage()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if script(t, s, "command -v perl || true") == "" {
+		t.Skip("no perl")
+	}
+	ask := func(name string) string {
+		return script(t, s, `perl -MSocket=getaddrinfo,getnameinfo,:DEFAULT,SOCK_STREAM -e 'my ($e, @r) = getaddrinfo("`+name+`", "", {socktype => SOCK_STREAM}); print $e ? "$e" : join " ", map { (getnameinfo($_->{addr}, 1))[1] } @r'`)
+	}
+	for _, when := range []string{"at first", "after a snapshot", "after a reset"} {
+		switch when {
+		case "after a snapshot":
+			if _, err := s.Snapshot(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		case "after a reset":
+			if err := s.Reset(t.Context(), ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := ask("pypi.example"); got != "Name or service not known" {
+			t.Errorf("%s: %q", when, got)
+		}
+		if got := ask("a.localhost"); !strings.Contains(got, "127.0.0.1") && !strings.Contains(got, "::1") {
+			t.Errorf("%s: %q", when, got)
+		}
+	}
+}

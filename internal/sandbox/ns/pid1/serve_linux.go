@@ -11,6 +11,7 @@ type server struct {
 	without        uint64 // walls that are left out: see WithoutDeafness
 	reaper         reaper
 	relays         []int // listening sockets
+	dns            int   // 0: none
 	accepting      sync.WaitGroup
 	spare          int // while parked, where the next tree is attached
 	dev, pts, proc int // roots of the tree's mounts; -1 before the first tree
@@ -25,6 +26,7 @@ func (s *server) serve() {
 	s.parked = true
 	r := Receiver{P: s.sock}
 	for {
+		s.await()
 		m, fds, err := r.Recv()
 		if err != nil {
 			return // the other side is gone; the namespace goes with this process

@@ -36,6 +36,7 @@ func (s *server) enter(m Message, fds []int) error {
 		return err
 	}
 	s.parked = false
+	s.listenDNS()
 	for _, p := range m.Nums[2:] {
 		if err := s.listen(int(p)); err != nil {
 			return err
@@ -342,6 +343,7 @@ func (s *server) park() error {
 		return nil
 	}
 	s.closeRelays()
+	s.closeDNS()
 	root, err := newMount("tmpfs", mountNoSuid|mountNoDev|mountNoExec, "mode=700", "size=64k", "nr_inodes=16")
 	if err != nil {
 		return err
