@@ -211,3 +211,15 @@ func TestAptKeepsItsUser(t *testing.T) {
 		t.Errorf("an image without apt has %q", got)
 	}
 }
+
+// Scripts write to their streams by name.
+func TestStreamsByName(t *testing.T) {
+	requireSandbox(t)
+	b, _ := open(t)
+	s := arena(t, b)
+	r, err := sandbox.Exec(t.Context(), s, sandbox.Command{Args: []string{"sh", "-c", "cat /dev/stdin > /dev/stdout; echo bad > /dev/stderr"}},
+		sandbox.ExecOptions{Stdin: strings.NewReader("good\n"), Timeout: time.Minute})
+	if err != nil || string(r.Stdout) != "good\n" || string(r.Stderr) != "bad\n" {
+		t.Errorf("%v %+v %q %q", err, r.Exit, r.Stdout, r.Stderr)
+	}
+}
