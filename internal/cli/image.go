@@ -9,6 +9,7 @@ import (
 
 type imageCmd struct {
 	List      imageListCmd      `cmd:"" help:"List the images of the store."`
+	Build     imageBuildCmd     `cmd:"" help:"Build an image from a Dockerfile, without a daemon."`
 	Import    imageImportCmd    `cmd:"" help:"Import a rootfs directory or tar, a docker save archive or an OCI layout."`
 	Bootstrap imageBootstrapCmd `cmd:"" help:"Make a Debian or Ubuntu base image with debootstrap; root is not needed."`
 	Rm        imageRmCmd        `cmd:"" help:"Remove images; their layers go with gc."`
