@@ -78,7 +78,17 @@ func mounts(t testing.TB) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(b)
+	var ours strings.Builder
+	for line := range strings.Lines(string(b)) {
+		// A container engine beside the tests comes and goes with its own; every
+		// overlay of this package has userxattr.
+		engine := strings.Contains(line, " - nsfs ") || strings.Contains(line, "/containers/") ||
+			strings.Contains(line, " - overlay ") && !strings.Contains(line, "userxattr")
+		if !engine {
+			ours.WriteString(line)
+		}
+	}
+	return ours.String()
 }
 
 // busy does everything once and leaves programs running.
