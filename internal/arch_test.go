@@ -32,6 +32,7 @@ internal/sandbox:            internal/image
 internal/image/dockerfile:   internal/image internal/sandbox
 internal/sandbox/ns:         internal/sandbox internal/image internal/doctor internal/sandbox/ns/pid1 internal/sandbox/ns/seccomp internal/sandbox/ns/cgroup
 internal/image/bootstrap:    internal/image internal/sandbox internal/doctor
+internal/image/registry:     internal/image
 internal/sandbox/ns/cgroup:
 internal/egress:
 internal/sandbox/ns/pid1:

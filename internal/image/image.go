@@ -31,6 +31,12 @@ type Image struct {
 	Layers []LayerID `json:"layers"` // bottom first
 	Binds  []Bind    `json:"binds,omitempty"`
 	Config Config    `json:"config"`
+
+	// Digests are "repository@sha256:…", by which registries and OCI layouts
+	// know the image or the index it was chosen from. They find it like a name
+	// and, like the platform, are no part of the ID.
+	Digests  []string `json:"digests,omitempty"`
+	Platform string   `json:"platform,omitempty"` // "linux/arm64/v8"; empty: this machine's
 }
 
 // Bind is a read-only directory or file of this machine that is part of an

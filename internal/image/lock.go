@@ -47,6 +47,17 @@ func lockFile(path string, mode lockMode) (*fileLock, error) {
 	return nil, fmt.Errorf("lock %s: %w", path, err)
 }
 
+// current reports whether the lock's file is still the one at its path: its
+// last holder may have removed it between our opening and locking it.
+func (l *fileLock) current() bool {
+	held, err := l.f.Stat()
+	if err != nil {
+		return false
+	}
+	there, err := os.Lstat(l.f.Name())
+	return err == nil && os.SameFile(held, there)
+}
+
 func (l *fileLock) unlock() { l.f.Close() }
 
 // removeAndUnlock is for locks whose file means nothing without its holder.

@@ -164,6 +164,14 @@ func (s *Store) find(ref string) (Image, error) {
 			return im, nil
 		}
 	}
+	if repo, digest, ok := strings.Cut(ref, "@"); ok {
+		want := repository(repo) + "@" + digest
+		for _, im := range all {
+			if slices.ContainsFunc(im.Digests, func(d string) bool { return familiar(d) == want }) {
+				return im, nil
+			}
+		}
+	}
 	h := strings.TrimPrefix(ref, "sha256:")
 	if len(h) >= 12 && strings.Trim(h, "0123456789abcdef") == "" {
 		for _, im := range all {
@@ -183,6 +191,16 @@ func familiar(ref string) string {
 	n = strings.TrimPrefix(n, "library/")
 	if tail := n[strings.LastIndexByte(n, '/')+1:]; !strings.ContainsAny(tail, ":@") {
 		n += ":latest"
+	}
+	return n
+}
+
+// repository is a name without tag and digest, in Docker's short spelling.
+func repository(ref string) string {
+	ref, _, _ = strings.Cut(ref, "@")
+	n := familiar(ref)
+	if i := strings.LastIndexByte(n, ':'); i > strings.LastIndexByte(n, '/') {
+		n = n[:i]
 	}
 	return n
 }

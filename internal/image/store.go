@@ -22,6 +22,7 @@ import (
 //	images/                     one file per named image
 //	leases/                     which job directories need which layers
 //	cache/                      results of Dockerfile instructions
+//	partial/                    blobs on their way from a registry
 //	tmp/  trash/                under construction; under destruction
 //
 // A layer appears by one rename when it is complete and on disk, and goes by
@@ -70,6 +71,8 @@ const (
 	cacheDir  = "cache"
 	tmpDir    = "tmp"
 	trashDir  = "trash"
+	// partialDir holds blobs on their way from a registry.
+	partialDir = "partial"
 )
 
 // Open opens the store at root and makes it if it is missing.
@@ -92,7 +95,7 @@ func Open(root HostPath, o Options) (*Store, error) {
 		open = 0o711
 	}
 	modes := map[string]fs.FileMode{".": open, layersDir: open, tmpDir: open,
-		imagesDir: 0o700, leasesDir: 0o700, cacheDir: 0o700, trashDir: 0o700}
+		imagesDir: 0o700, leasesDir: 0o700, cacheDir: 0o700, trashDir: 0o700, partialDir: 0o700}
 	for dir, mode := range modes {
 		p := filepath.Join(abs, dir)
 		if err := os.MkdirAll(p, 0o700); err != nil {

@@ -3,22 +3,18 @@ package image
 import (
 	"archive/tar"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
-	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
 // refName is where OCI layouts keep an image's name.
@@ -77,7 +73,7 @@ func (s *Store) fromDockerSave(ctx context.Context, path, want string) (Image, e
 	if err != nil {
 		return Image{}, err
 	}
-	return s.fromOCI(ctx, im, called)
+	return s.fromOCI(ctx, im, called, unpacked)
 }
 
 // sizesIn lists an archive's files; of two with one name the larger counts.
@@ -168,7 +164,25 @@ func (s *Store) fromLayout(ctx context.Context, dir, want string) (Image, error)
 	if err != nil {
 		return Image{}, err
 	}
-	return s.fromOCI(ctx, im, called)
+	out, err := s.fromOCI(ctx, im, called, packed)
+	if err == nil {
+		out.Digests = digests(called, d.Digest, im)
+	}
+	return out, err
+}
+
+// digests names what was read by content: the image itself and, where it stood
+// in one, the index that the name led to.
+func digests(called string, named v1.Hash, im v1.Image) []string {
+	repo := repository(called)
+	if repo == "" {
+		return nil
+	}
+	all := []string{repo + "@" + named.String()}
+	if h, err := im.Digest(); err == nil && h != named {
+		all = append(all, repo+"@"+h.String())
+	}
+	return all
 }
 
 const maxNesting = 4 // indexes within indexes
@@ -220,65 +234,4 @@ func checkBlob(dir, name string) error {
 
 func runsHere(p *v1.Platform) bool {
 	return p == nil || p.OS == "" && p.Architecture == "" || p.OS == "linux" && p.Architecture == runtime.GOARCH
-}
-
-// fromOCI imports the layers. What is checked is that each layer unpacks to
-// the digest that the configuration names.
-func (s *Store) fromOCI(ctx context.Context, im v1.Image, called string) (Image, error) {
-	c, err := im.ConfigFile()
-	if err != nil {
-		return Image{}, fmt.Errorf("image configuration: %w", err)
-	}
-	if c.OS != "" && c.OS != "linux" {
-		return Image{}, fmt.Errorf("the image is for %s; only linux images run", c.OS)
-	}
-	layers, err := im.Layers()
-	if err != nil {
-		return Image{}, err
-	}
-	if len(layers) != len(c.RootFS.DiffIDs) {
-		return Image{}, fmt.Errorf("%d layers, but the configuration names %d", len(layers), len(c.RootFS.DiffIDs))
-	}
-	var stack []LayerID
-	for i, l := range layers {
-		id, err := s.fromOCILayer(ctx, l, c.RootFS.DiffIDs[i], stack)
-		if err != nil {
-			return Image{}, fmt.Errorf("layer %d of %d: %w", i+1, len(layers), err)
-		}
-		stack = append(stack, id)
-	}
-	return New(called, stack, nil, configOf(c)), nil
-}
-
-func (s *Store) fromOCILayer(ctx context.Context, l v1.Layer, want v1.Hash, below []LayerID) (LayerID, error) {
-	mt, err := l.MediaType()
-	if err != nil {
-		return "", err
-	}
-	if !slices.Contains([]types.MediaType{types.DockerLayer, types.DockerUncompressedLayer, types.OCILayer,
-		types.OCIUncompressedLayer, types.OCILayerZStd}, mt) {
-		return "", fmt.Errorf("media type %q is not a layer of files", mt)
-	}
-	// The same blob on the same stack gives the same layer.
-	key := "oci-layer 1 " + want.String()
-	for _, b := range below {
-		key += " " + string(b)
-	}
-	if id, ok := s.Cached(key); ok {
-		return id, nil
-	}
-	r, err := l.Uncompressed()
-	if err != nil {
-		return "", err
-	}
-	defer r.Close()
-	h := sha256.New()
-	id, err := s.FromTar(ctx, io.TeeReader(r, h), TarOptions{Below: below})
-	if err != nil {
-		return "", err
-	}
-	if got := hex.EncodeToString(h.Sum(nil)); want.Algorithm != "sha256" || got != want.Hex {
-		return "", fmt.Errorf("content has digest sha256:%s, the configuration says %s", got, want)
-	}
-	return id, s.Cache(key, id)
 }
