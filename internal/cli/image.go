@@ -12,6 +12,10 @@ type imageCmd struct {
 	Build     imageBuildCmd     `cmd:"" help:"Build an image from a Dockerfile, without a daemon."`
 	Import    imageImportCmd    `cmd:"" help:"Import a rootfs directory or tar, a docker save archive or an OCI layout."`
 	Bootstrap imageBootstrapCmd `cmd:"" help:"Make a Debian or Ubuntu base image with debootstrap; root is not needed."`
+	Pull      imagePullCmd      `cmd:"" help:"Fetch an image from a registry."`
+	Push      imagePushCmd      `cmd:"" help:"Write an image to a registry."`
+	Export    imageExportCmd    `cmd:"" help:"Write an image as an archive."`
+	Inspect   imageInspectCmd   `cmd:"" help:"Show an image's layers, digests and configuration."`
 	Rm        imageRmCmd        `cmd:"" help:"Remove images; their layers go with gc."`
 	GC        imageGCCmd        `cmd:"" name:"gc" help:"Free layers that no image and no job needs."`
 }
