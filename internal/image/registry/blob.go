@@ -58,9 +58,11 @@ func (e *endpoint) transfer(ctx context.Context, c *Client, p *image.Partial, d 
 	}
 	resumed = have > 0
 	m.found(have)
-	pause := firstPause
+	// Only what was never here before counts as getting on: a registry that
+	// lets the beginning come again and again would keep us for ever.
+	best, pause := have, firstPause
 	for try := 0; have < d.Size; {
-		n, err := e.append(ctx, c, p, d, have, m)
+		_, err := e.append(ctx, c, p, d, have, m)
 		if ctx.Err() != nil {
 			return resumed, context.Cause(ctx)
 		}
@@ -68,8 +70,8 @@ func (e *endpoint) transfer(ctx context.Context, c *Client, p *image.Partial, d 
 		if serr != nil {
 			return resumed, serr
 		}
-		if n > 0 && now > have {
-			try, pause = 0, firstPause
+		if now > best {
+			best, try, pause = now, 0, firstPause
 		}
 		have = now
 		if err == nil {
@@ -99,7 +101,7 @@ func (e *endpoint) append(ctx context.Context, c *Client, p *image.Partial, d v1
 	defer cancel(nil)
 	h := http.Header{"Accept-Encoding": {"identity"}}
 	if have > 0 {
-		h.Set("Range", fmt.Sprintf("bytes=%d-", have))
+		h.Set("Range", fmt.Sprintf("bytes=%d-%d", have, d.Size-1)) // some know no open end
 	}
 	resp, err := e.get(ctx, http.MethodGet, "blobs/"+d.Digest.String(), h)
 	if err != nil {
