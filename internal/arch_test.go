@@ -39,6 +39,7 @@ internal/sandbox/ns/pid1:
 internal/sandbox/ns/seccomp:
 internal/sandbox/fake:       internal/sandbox internal/image
 internal/sandbox/sandboxtest: internal/sandbox internal/image
+internal/sandbox/hostile:    internal/sandbox internal/image
 internal/sandbox/bench:      internal/sandbox internal/image
 
 internal/agent:              task trajectory trial internal/sandbox internal/image

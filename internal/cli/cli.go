@@ -19,6 +19,7 @@ import (
 	"golang.org/x/term"
 
 	"assay/internal/doctor"
+	"assay/internal/sandbox/hostile"
 	"assay/internal/sandbox/ns"
 )
 
@@ -56,6 +57,9 @@ func Process() World {
 // program's name.
 func Main(args []string, w World) int {
 	if code, handled := ns.Main(args); handled {
+		return code
+	}
+	if code, handled := hostile.Main(args, openWithout); handled {
 		return code
 	}
 	a := &app{World: w, argv: args}

@@ -16,8 +16,9 @@ import (
 )
 
 type sandboxCmd struct {
-	Shell sandboxShellCmd `cmd:"" help:"Open a shell in a fresh sandbox, or in a trial's end state."`
-	Bench sandboxBenchCmd `cmd:"" help:"Measure create, exec, snapshot, fork, reset and more."`
+	Shell    sandboxShellCmd    `cmd:"" help:"Open a shell in a fresh sandbox, or in a trial's end state."`
+	Selftest sandboxSelftestCmd `cmd:"" help:"Attack the sandbox and say what holds."`
+	Bench    sandboxBenchCmd    `cmd:"" help:"Measure create, exec, snapshot, fork, reset and more."`
 }
 
 type sandboxShellCmd struct {

@@ -66,6 +66,13 @@ func (k *keeper) getFrom(root int, q request, pipe io.Writer) error {
 	return p.w.Close()
 }
 
+// headBytes is about what one entry's headers take; headsFree of them come
+// beside the bytes that a caller allows for content.
+const (
+	headBytes = 1 << 10
+	headsFree = 1 << 20
+)
+
 type inode struct{ dev, ino uint64 }
 
 type packer struct {
@@ -73,6 +80,7 @@ type packer struct {
 	w     *tar.Writer
 	max   int64 // 0: none
 	bytes int64
+	heads int64            // what the names come to
 	links map[inode]string // the first name of a file that has several
 	buf   []byte
 }
@@ -112,6 +120,10 @@ func (p *packer) entry(dir int, base, rel string, depth int) error {
 	var st unix.Stat_t
 	if err := unix.Fstatat(dir, base, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return err
+	}
+	// Names cost, too: what has no content must not flood who asked for little.
+	if p.heads += headBytes; p.max > 0 && p.heads > p.max+headsFree {
+		return fmt.Errorf("%.200q: too many names for a cap of %d bytes: %w", rel, p.max, sandbox.ErrTooLarge)
 	}
 	h := &tar.Header{Name: rel, Mode: int64(st.Mode & 0o7777), ModTime: time.Unix(st.Mtim.Sec, st.Mtim.Nsec), Format: tar.FormatPAX}
 	switch st.Mode & unix.S_IFMT {
@@ -170,7 +182,11 @@ func (p *packer) file(dir int, base string, h *tar.Header) error {
 		return err
 	}
 	// Exactly the announced size, however the file changes meanwhile.
-	n, err := io.CopyBuffer(struct{ io.Writer }{p.w}, io.LimitReader(fdReader(fd), h.Size), p.buf)
+	var content io.Reader = io.LimitReader(fdReader(fd), h.Size)
+	if p.k.without(sandbox.DefCopyCaps) {
+		content = fdReader(fd)
+	}
+	n, err := io.CopyBuffer(struct{ io.Writer }{p.w}, content, p.buf)
 	if err == nil && n < h.Size {
 		_, err = io.CopyN(p.w, zeros{}, h.Size-n)
 	}

@@ -66,6 +66,10 @@ func (s *Sandbox) start(ctx context.Context, cmd sandbox.Command) (*process, err
 		}
 		s.b.giveAway(theirs)
 	}
+	if size := bytesOf(m.Strs); size > maxArguments { // a message that the init cannot take would end it
+		p.free()
+		return nil, fmt.Errorf("%d bytes of arguments and environment: %w: %w", size, syscall.E2BIG, sandbox.ErrNotStarted)
+	}
 	w := s.expect()
 	p.id, m.ID = w.id, w.id
 	s.mu.Lock()
@@ -138,6 +142,17 @@ func (s *Sandbox) message(cmd sandbox.Command) pid1.Message {
 	}
 	m.Strs = slices.Concat([]string{dir}, programs, cmd.Args, env)
 	return m
+}
+
+// maxArguments is more than Linux gives a program (6 MiB at most) and less
+// than a message holds.
+const maxArguments = 7 << 20
+
+func bytesOf(strs []string) (n int) {
+	for _, s := range strs {
+		n += len(s) + 1
+	}
+	return n
 }
 
 // hardFiles is what this process may have open at most: a limit can only be

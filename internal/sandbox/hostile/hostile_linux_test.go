@@ -1,0 +1,95 @@
+package hostile_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"assay/internal/image"
+	"assay/internal/sandbox"
+	"assay/internal/sandbox/hostile"
+	"assay/internal/sandbox/ns"
+)
+
+func TestMain(m *testing.M) {
+	if code, ok := ns.Main(os.Args); ok {
+		os.Exit(code)
+	}
+	if code, ok := hostile.Main(os.Args, open); ok {
+		os.Exit(code)
+	}
+	os.Exit(m.Run())
+}
+
+func open(ctx context.Context, dir image.HostPath, without sandbox.Defences) (sandbox.Backend, error) {
+	st, err := image.Open(image.HostPath(filepath.Join(string(dir), "store")), image.Options{Owner: ns.Owner(), Volatile: true})
+	if err != nil {
+		return nil, err
+	}
+	return ns.Open(ctx, ns.Config{Store: st, Without: without})
+}
+
+// Every attack is contained, and has teeth where a wall of ours holds it.
+func TestEveryAttackIsContained(t *testing.T) {
+	dir := t.TempDir()
+	for _, f := range ns.Probe(t.Context(), ns.Config{Scratch: image.HostPath(dir)}) {
+		if !f.OK {
+			t.Skipf("no sandboxes here: %s: %s", f.Name, f.Detail)
+		}
+	}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	img := image.Image{Name: "host"}
+	for _, d := range []string{"/usr", "/bin", "/lib", "/lib64", "/sbin"} {
+		if _, err := os.Stat(d); err == nil {
+			img.Binds = append(img.Binds, image.Bind{Source: image.HostPath(d), Target: image.Path(d)})
+		}
+	}
+	made := 0
+	err := hostile.Run(t.Context(), hostile.Options{Open: open, Dir: image.HostPath(dir), Image: img}, func(r hostile.Result) {
+		made++
+		switch {
+		case !r.Contained && r.Class == "kernel surface" && !filtered(t, dir, img):
+			t.Logf("waits for a filter of system calls: %s", r.Attack)
+		case !r.Contained:
+			t.Errorf("not contained: %+v", r)
+		case r.Bites == false:
+			t.Errorf("has no teeth: %+v", r)
+		case r.Bites == true && r.Walls == "":
+			t.Errorf("bites although no wall is said to hold it: %+v", r)
+		}
+	})
+	if err != nil || made < 60 {
+		t.Errorf("%d attacks, want at least 60: %v", made, err)
+	}
+}
+
+// filtered reports whether programs in a sandbox run under a seccomp filter.
+func filtered(t *testing.T, dir string, img image.Image) bool {
+	b, err := open(t.Context(), image.HostPath(dir), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	s, err := b.Create(t.Context(), sandbox.Spec{Image: img})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := sandbox.Exec(t.Context(), s, sandbox.Command{Args: []string{"cat", "/proc/self/status"}}, sandbox.ExecOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Contains(string(r.Stdout), "Seccomp:\t2\n")
+}
+
+func TestAttackersRefuseToRunOutside(t *testing.T) {
+	if code, handled := hostile.Main([]string{"/.assay-attack", "fork bomb"}, open); !handled || code != 2 {
+		b, _ := os.ReadFile("/proc/self/uid_map")
+		if strings.Join(strings.Fields(string(b)), " ") == "0 0 4294967295" {
+			t.Errorf("code %d, handled %v", code, handled)
+		}
+	}
+}
