@@ -121,7 +121,13 @@ func mountAttackers() tries {
 			}
 			return os.WriteFile("/bait/planted", []byte("x"), 0o666)
 		}),
-		"hide below a whiteout": plain(func() error { return unix.Mknod("/assay-whiteout", unix.S_IFCHR, 0) }),
+		"hide below a whiteout": plain(func() error {
+			if err := unix.Mknod("/assay-whiteout", unix.S_IFCHR, 0); err != nil {
+				return err
+			}
+			_, err := os.Lstat("/assay-whiteout") // where making nodes is faked nothing is there
+			return err
+		}),
 	}
 }
 
