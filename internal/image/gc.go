@@ -98,8 +98,8 @@ const (
 )
 
 // GC removes layers that no image and no lease reaches, leases of job
-// directories that are gone, cached build steps whose layer is gone, and what
-// killed processes left behind. Other processes may go on using the store.
+// directories that are gone, cached build steps whose layer is gone, pulls that
+// were cut off and not gone on with, and what killed processes left behind. Other processes may go on using the store.
 func (s *Store) GC(ctx context.Context, o GCOptions) (Collected, error) {
 	if o.Young == 0 {
 		o.Young = youngLayer
@@ -113,6 +113,7 @@ func (s *Store) GC(ctx context.Context, o GCOptions) (Collected, error) {
 	}
 	s.sweepTmp()
 	s.sweepCache()
+	c.Bytes += s.sweepPartial(max(0, o.Young))
 	s.sweepMounts()
 	trash, err := os.ReadDir(s.path(trashDir))
 	if err != nil {

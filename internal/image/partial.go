@@ -9,7 +9,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -30,9 +29,6 @@ const (
 	// partialWait is how often a pull looks whether another process, which
 	// fetches the same blob, is done.
 	partialWait = 200 * time.Millisecond
-	// stalePartial is how old an abandoned fetch is when the next start of
-	// anything on this store removes it.
-	stalePartial = 7 * 24 * time.Hour
 )
 
 // Partial opens what the store has of a blob ("sha256:…"), which may be
@@ -196,19 +192,4 @@ func (s *Store) sweepPartial(age time.Duration) int64 {
 		l.removeAndUnlock()
 	}
 	return freed
-}
-
-// partials lists what is being fetched or was cut off.
-func (s *Store) partials() (n int, bytes int64) {
-	all, err := os.ReadDir(s.path(partialDir))
-	if err != nil {
-		return 0, 0
-	}
-	for _, d := range all {
-		if fi, err := d.Info(); err == nil && filepath.Ext(d.Name()) != lockSuffix {
-			n++
-			bytes += fi.Size()
-		}
-	}
-	return n, bytes
 }
