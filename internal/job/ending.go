@@ -39,6 +39,10 @@ func blame(err error, p trial.Phase) trial.Cause {
 		return trial.CauseImageMissing
 	case errors.Is(err, sandbox.ErrUnsupported):
 		return trial.CauseUnsupported
+	case p == trial.PhaseFreeze && errors.Is(err, sandbox.ErrTooLarge):
+		// A tree that no layer can hold is the agent's doing; blamed on the place
+		// it would be a way out of being judged.
+		return trial.CauseDiskLimit
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return trial.CauseHostDisk
 	case p == trial.PhaseImage:

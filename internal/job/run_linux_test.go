@@ -500,3 +500,12 @@ func TestSnapshotsAreDropped(t *testing.T) {
 		t.Error("a sandbox was left behind")
 	}
 }
+
+// A tree that cannot be kept is the agent's failure, judged as such and not
+// tried again.
+func TestSparseGiant(t *testing.T) {
+	w := newWorld(t)
+	c := w.config("sparse", []Arm{shell("giant", "echo done >answer; truncate -s 1T /app/giant || truncate -s 1T giant")}, w.task("x", nil))
+	_, v := w.run(c)
+	w.want(trialOf(t, v, "x", "giant"), trial.CauseDiskLimit, "holes")
+}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"assay/internal/sandbox"
 )
 
 // The diff of a snapshot travels as a tar stream with these PAX records.
@@ -51,7 +53,12 @@ type differ struct {
 	w     *tar.Writer
 	links map[inode]string
 	buf   []byte
+	holes int64 // bytes of sparse files that nobody wrote
 }
+
+// maxHoles bounds a tree's bytes that nobody wrote: a file of many terabytes
+// costs a program nothing, and would be read for days.
+const maxHoles = 8 << 30
 
 func (d *differ) head(rel string, st *unix.Stat_t, typ byte) *tar.Header {
 	return &tar.Header{Name: rel, Typeflag: typ, Mode: int64(st.Mode & 0o7777), Format: tar.FormatPAX,
@@ -123,6 +130,9 @@ func (d *differ) file(rel string, dir int, base string, st *unix.Stat_t, linked 
 		return err
 	}
 	defer unix.Close(fd)
+	if d.holes += max(0, st.Size-st.Blocks*512); d.holes > maxHoles {
+		return fmt.Errorf("%.200q: more than %d bytes of holes in sparse files: %w", rel, int64(maxHoles), sandbox.ErrTooLarge)
+	}
 	sum := sha256.New()
 	n, err := io.CopyBuffer(sum, struct{ io.Reader }{fdReader(fd)}, d.buf)
 	if err != nil {
