@@ -37,6 +37,9 @@ internal/sandbox/ns/cgroup:
 internal/egress:
 internal/sandbox/ns/pid1:
 internal/sandbox/ns/seccomp:
+internal/sandbox/docker:     internal/sandbox internal/image internal/doctor internal/sandbox/docker/inside internal/sandbox/docker/wire
+internal/sandbox/docker/inside: internal/sandbox/docker/wire
+internal/sandbox/docker/wire:
 internal/sandbox/fake:       internal/sandbox internal/image
 internal/sandbox/sandboxtest: internal/sandbox internal/image
 internal/sandbox/hostile:    internal/sandbox internal/image

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/term"
 
 	"assay/internal/doctor"
+	"assay/internal/sandbox/docker/inside"
 	"assay/internal/sandbox/hostile"
 	"assay/internal/sandbox/ns"
 )
@@ -60,6 +61,9 @@ func Main(args []string, w World) int {
 		return code
 	}
 	if code, handled := hostile.Main(args, openWithout); handled {
+		return code
+	}
+	if code, handled := inside.Main(args); handled {
 		return code
 	}
 	a := &app{World: w, argv: args}

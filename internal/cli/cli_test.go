@@ -15,12 +15,16 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"assay/internal/image"
+	"assay/internal/sandbox/docker/inside"
 	"assay/internal/sandbox/ns"
 )
 
 // TestMain lets the test binary be assay itself, its keeper and its init.
 func TestMain(m *testing.M) {
 	if code, handled := ns.Main(os.Args); handled {
+		os.Exit(code)
+	}
+	if code, handled := inside.Main(os.Args); handled {
 		os.Exit(code)
 	}
 	testscript.Main(m, map[string]func(){

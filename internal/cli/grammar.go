@@ -18,6 +18,7 @@ met, 130 interrupted.`
 type grammar struct {
 	JSON  bool   `help:"Print typed JSON lines on stdout instead of text."`
 	Store string `help:"Where image layers are kept." placeholder:"DIR" env:"ASSAY_STORE"`
+	Env   string `short:"e" name:"env" enum:"ns,docker" default:"ns" env:"ASSAY_BACKEND" help:"What sandboxes are made of: ns (namespaces of this machine) or docker (containers of the engine at DOCKER_HOST)."`
 
 	Demo demoCmd `cmd:"" group:"start" help:"Prove a few built-in tasks, run three agents on them, write a report."`
 

@@ -10,6 +10,7 @@ import (
 	"assay/internal/image/dockerfile"
 	"assay/internal/job"
 	"assay/internal/sandbox"
+	"assay/internal/sandbox/docker"
 	"assay/internal/sandbox/ns"
 )
 
@@ -67,11 +68,25 @@ func (a *app) openStore(g *grammar) (*image.Store, error) {
 	return s, nil
 }
 
-// open opens the store and starts the embedded backend.
+// openDocker connects to the engine that the environment names.
+func (a *app) openDocker(ctx context.Context, images *image.Store) (sandbox.Backend, error) {
+	host, _ := a.Env("DOCKER_HOST")
+	self, _ := a.Env("ASSAY_DOCKER_INIT")
+	return docker.Open(ctx, docker.Config{Store: images, Host: host, Program: self})
+}
+
+// open opens the store and starts the backend that was asked for.
 func (a *app) open(ctx context.Context, g *grammar) (*rooms, error) {
 	images, err := a.openStore(g)
 	if err != nil {
 		return nil, err
+	}
+	if g.Env == "docker" {
+		backend, err := a.openDocker(ctx, images)
+		if err != nil {
+			return nil, err
+		}
+		return newRooms(ctx, images, backend), nil
 	}
 	dir, _ := a.storeDir(g)
 	backend, err := ns.Open(ctx, ns.Config{Store: images, Scratch: image.HostPath(filepath.Join(dir, "scratch"))})

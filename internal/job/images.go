@@ -71,7 +71,7 @@ func alone(t *task.Task) error {
 		return nil
 	}
 	return &endError{trial.CauseUnsupported, fmt.Errorf(
-		"%s needs the docker backend: its Compose file has %d services beside the agent's, the first at %v; this backend runs one container only",
+		"%s needs the docker backend with sidecars, which this version does not run: its Compose file has %d services beside the agent's, the first at %v",
 		t.Name, len(beside), beside[0])}
 }
 

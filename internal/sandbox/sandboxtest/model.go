@@ -15,7 +15,7 @@ import (
 // random runs streams of operations on a few sandboxes and on a model that is
 // a map from path to content, and compares every tree after each.
 func (h harness) random(t *testing.T) {
-	const rounds = 6 // each makes sandboxes: rapid's 100 would take long
+	rounds := h.times(6, 2) // each makes sandboxes: rapid's 100 would take long
 	for i := range rounds {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			seed := uint64(i)*7919 + 1

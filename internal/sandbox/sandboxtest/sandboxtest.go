@@ -21,6 +21,9 @@ type Subject struct {
 	Image image.Image
 	// Walls says that the backend isolates: own processes, network and limits.
 	Walls bool
+	// Slow shortens what is only repetition, for a backend that needs a good
+	// part of a second for every sandbox.
+	Slow bool
 }
 
 // Run runs the whole suite.
