@@ -1,12 +1,13 @@
 // Package mirrors reads how this machine reaches package repositories (its
 // certificates, resolver, proxies, and the configuration of apt, pip, uv, npm,
-// cargo, Go, Maven and RubyGems) so that a RUN in a sandbox can reach them too.
+// cargo, Go, Maven and RubyGems).
 //
-// [Read] only looks; [Settings.Inherit] says what a sandbox needs of it as
-// small files and variables. The files are made anew from the settings that
-// name servers, credentials and trust: a configuration is never copied whole,
-// since the rest of it (prefixes, hooks, wrappers, local directories) belongs to
-// this machine.
+// [Read] only looks; [Settings.AptMirror] is where image bootstrap fetches
+// packages. [Settings.Inherit] says what a sandbox needs, as small files and
+// variables; no command hands that to a build yet. The files are made anew from
+// the settings that name servers, credentials and trust: a configuration is
+// never copied whole, since the rest of it (prefixes, hooks, wrappers, local
+// directories) belongs to this machine.
 //
 // The package never touches the environment or the network itself, never
 // writes outside the directory it is given, and never prints a credential: what

@@ -43,7 +43,9 @@ type Item struct {
 	Secret bool   `json:"secret,omitempty"` // its value is not recorded
 }
 
-// Inherit says what a sandbox needs. proxyHost and proxyPort are where programs
+// Inherit says what a sandbox needs. The archives of apt are not in it: an
+// image's own sources name its suites, and only their servers would change.
+// proxyHost and proxyPort are where programs
 // inside find their way out, for those that do not read http_proxy; an empty
 // host means that they need none.
 func (s *Settings) Inherit(proxyHost, proxyPort string) *Inheritance {
@@ -107,21 +109,6 @@ func (s *Settings) inheritApt(in *Inheritance) {
 		in.file("apt.conf", []byte("Acquire::https::CaInfo \""+Dir+"/ca-certificates.crt\";\n"), "apt", strings.Join(s.trust.from, ", "), false)
 		in.env("APT_CONFIG", Dir+"/apt.conf", "apt", "", false)
 	}
-	for _, archive := range publicHosts()["apt"] {
-		if own := s.AptMirror(archive); own != "" {
-			u, _ := serverURL(own)
-			in.host("apt", "requests for "+archive+" go to this machine's mirror", s.aptFrom(own), public(u))
-		}
-	}
-}
-
-func (s *Settings) aptFrom(own string) string {
-	for _, a := range s.apt.archives {
-		if strings.TrimRight(a.url, "/") == own {
-			return a.from
-		}
-	}
-	return ""
 }
 
 func (s *Settings) inheritPip(in *Inheritance) {

@@ -67,7 +67,7 @@ func (x *execution) fetched(ctx context.Context, c transfer, src string) ([]piec
 // download makes a layer with a URL's content as the file "file".
 func (b *build) download(ctx context.Context, src string) (image.LayerID, error) {
 	if b.o.Egress == nil || b.o.Network == "" || b.o.Network == sandbox.NetNone {
-		return "", &UnsupportedError{"ADD of a URL without a network", "build with --network, or put the file into the build context"}
+		return "", &UnsupportedError{"ADD of a URL without a network", "put the file into the build context"}
 	}
 	resp, err := b.get(ctx, src)
 	if err != nil {

@@ -200,7 +200,7 @@ func supportedRun(c *instructions.RunCommand) error {
 		return &UnsupportedError{"RUN --security=insecure", "no command gets the machine's own rights: leave the flag out"}
 	}
 	if instructions.GetNetwork(c) == instructions.NetworkHost {
-		return &UnsupportedError{"RUN --network=host", "no command gets the machine's own network: leave the flag out and build with --network"}
+		return &UnsupportedError{"RUN --network=host", "no command gets the machine's own network: leave the flag out"}
 	}
 	if len(instructions.GetDevices(c)) > 0 {
 		return &UnsupportedError{"RUN --device", "sandboxes have no devices of the machine"}
