@@ -2,12 +2,14 @@ package egress
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -29,6 +31,12 @@ type Config struct {
 	Dial     func(ctx context.Context, network, addr string) (net.Conn, error) // nil: the host's
 	Upstream *Upstream                                                         // nil: connections are direct
 	Caps     Caps
+	// Rewrite may lead a plain request to another place, such as this machine's
+	// mirror of an archive, also one behind TLS; what it gives is judged in the
+	// request's stead. Credentials of that URL go to that place alone. Nil for a
+	// URL, or nil: the request stays as it is.
+	Rewrite func(*url.URL) *url.URL
+	Roots   *x509.CertPool // authorities for the TLS of Rewrite; nil: the host's
 	// Link ends the TCP and UDP of a whole interface; nil: there is none. See
 	// package netstack.
 	Link func(ctx context.Context, g *Gate, link io.ReadWriteCloser) error

@@ -15,9 +15,10 @@ type Entry struct {
 	End      time.Time `json:"end"`
 	Phase    string    `json:"phase,omitempty"`
 	Via      Via       `json:"via"`
-	Host     string    `json:"host"`           // as the sandbox named it: a name or an address
-	Port     uint16    `json:"port,omitempty"` // none for a lookup
-	Addr     string    `json:"addr,omitempty"` // that was connected to
+	Host     string    `json:"host"`            // as the sandbox named it: a name or an address
+	Asked    string    `json:"asked,omitempty"` // the host it named, where Config.Rewrite led to another
+	Port     uint16    `json:"port,omitempty"`  // none for a lookup
+	Addr     string    `json:"addr,omitempty"`  // that was connected to
 	Upstream string    `json:"upstream,omitempty"`
 	Verdict  Verdict   `json:"verdict"`
 	Rule     string    `json:"rule,omitempty"` // that allowed it
@@ -63,6 +64,7 @@ type Ledger struct {
 	mu     sync.Mutex
 	bytes  int64
 	totals Totals
+	hosts  map[hostPort]*HostTotals
 	err    error
 }
 
@@ -108,6 +110,7 @@ func (l *Ledger) add(e Entry) {
 	case e.Via != ViaDNS:
 		l.totals.Connections++
 	}
+	l.count(e)
 	l.totals.Sent += e.Sent
 	l.totals.Received += e.Received
 	if l.w == nil || l.err != nil {

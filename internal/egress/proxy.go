@@ -2,6 +2,8 @@ package egress
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -82,6 +84,7 @@ func newHTTPProxy(g *Gate) *httpProxy {
 	p.direct = &http.Transport{
 		Proxy: p.upstream, DialContext: p.dial, DisableCompression: true, MaxResponseHeaderBytes: 1 << 20,
 		IdleConnTimeout: time.Minute, MaxIdleConnsPerHost: 8, MaxIdleConns: 32,
+		TLSClientConfig: &tls.Config{RootCAs: g.roots(), MinVersion: tls.VersionTLS12}, TLSHandshakeTimeout: g.conf.Caps.Connect,
 	}
 	p.served.Go(func() { _ = p.server.Serve(&p.feed) }) // ends with close
 	return p
@@ -136,12 +139,44 @@ func (p *httpProxy) serve(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "assay: this is a proxy: ask for http://HOST/PATH, or CONNECT HOST:PORT", http.StatusBadRequest)
 		return
 	}
-	t, err := targetOf(r.URL.Host, "80")
+	q := &request{entry: Entry{Begin: time.Now().UTC(), Phase: p.g.policy.Load().phase, Via: ViaHTTP, Verdict: Allowed}}
+	port := "80"
+	if to := p.g.rewritten(r.URL); to != nil {
+		q.entry.Asked, q.tls, q.user = clip(r.URL.Host), to.Scheme == "https", to.User
+		to.User = nil
+		if r.URL = to; q.tls {
+			port = "443"
+		}
+	}
+	t, err := targetOf(r.URL.Host, port)
 	if err != nil {
 		p.refuseMalformed(w, ViaHTTP, r.URL.Host, err)
 		return
 	}
-	p.forward(w, r, t)
+	q.target, q.entry.Host, q.entry.Port = t, clip(t.host()), t.Port
+	p.forward(w, r, q)
+}
+
+// rewritten is where a request goes instead; nil: where it says. A rule may
+// name the place that was asked for all the same.
+func (g *Gate) rewritten(u *url.URL) *url.URL {
+	if g.conf.Rewrite == nil {
+		return nil
+	}
+	to := g.conf.Rewrite(u)
+	if to == nil || to.Scheme != "http" && to.Scheme != "https" {
+		return nil
+	}
+	c := *to
+	return &c
+}
+
+// roots are the authorities of the TLS that the gate itself speaks.
+func (g *Gate) roots() *x509.CertPool {
+	if g.conf.Roots == nil && g.conf.Upstream != nil {
+		return g.conf.Upstream.Roots
+	}
+	return g.conf.Roots
 }
 
 // targetOf reads HOST or HOST:PORT.
@@ -223,6 +258,8 @@ type requestKey struct{}
 // of an earlier one for it.
 type request struct {
 	target Target
+	tls    bool          // to the target; only where it was rewritten
+	user   *url.Userinfo // of the rewritten URL
 	entry  Entry
 	mu     sync.Mutex
 	conn   *Conn
@@ -254,8 +291,8 @@ func (q *request) settle() {
 }
 
 // forward serves a request for an absolute URL.
-func (p *httpProxy) forward(w http.ResponseWriter, r *http.Request, t Target) {
-	q := &request{target: t, entry: Entry{Begin: time.Now().UTC(), Phase: p.g.policy.Load().phase, Via: ViaHTTP, Host: clip(t.host()), Port: t.Port, Verdict: Allowed}}
+func (p *httpProxy) forward(w http.ResponseWriter, r *http.Request, q *request) {
+	t := q.target
 	defer func() {
 		q.mu.Lock()
 		defer q.mu.Unlock()
@@ -274,8 +311,12 @@ func (p *httpProxy) forward(w http.ResponseWriter, r *http.Request, t Target) {
 		Rewrite: func(pr *httputil.ProxyRequest) {
 			pr.Out.Host = "" // the URL's, whatever a Host header says
 			pr.Out.URL.Host = t.hostPort()
-			if t.Port == 80 {
+			if t.Port == 80 && !q.tls || t.Port == 443 && q.tls {
 				pr.Out.URL.Host = bracket(t)
+			}
+			if q.user != nil {
+				pass, _ := q.user.Password()
+				pr.Out.SetBasicAuth(q.user.Username(), pass)
 			}
 		},
 		Transport: p.direct, FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0),
@@ -319,7 +360,7 @@ func (p *httpProxy) upstream(r *http.Request) (*url.URL, error) {
 	if !ok {
 		return nil, errors.New("not a request of this proxy")
 	}
-	up := p.g.conf.Upstream.route(q.target, false)
+	up := p.g.conf.Upstream.route(q.target, q.tls)
 	if up == nil {
 		return nil, nil
 	}
@@ -333,14 +374,17 @@ func (p *httpProxy) dial(ctx context.Context, network, addr string) (net.Conn, e
 	if !ok {
 		return nil, errors.New("not a request of this proxy")
 	}
-	up := p.g.conf.Upstream.route(q.target, false)
+	up := p.g.conf.Upstream.route(q.target, q.tls)
+	if up == nil && q.tls {
+		return p.g.connect(ctx, ViaConnect, q.target, true)
+	}
 	if up == nil {
 		return p.g.connect(ctx, ViaHTTP, q.target, true)
 	}
 	if addr != up.host {
 		return nil, fmt.Errorf("upstream proxy is %s, not %s", up.host, addr)
 	}
-	if _, err := p.g.decide(ctx, q.target, false); err != nil {
+	if _, err := p.g.decide(ctx, q.target, q.tls); err != nil {
 		return nil, err
 	}
 	return p.g.upstreamConn(ctx, up, q.target)

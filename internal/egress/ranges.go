@@ -15,7 +15,8 @@ const (
 	classPublic         // of the internet at large
 	classPrivate        // of somebody's own network
 	classLoopback       // the machine itself, its own addresses included
-	classSpecial        // link-local, cloud metadata, documentation, transition, reserved
+	classReserved       // documentation, benchmarks, reserved: nobody's, so that somebody's own network may use it
+	classSpecial        // link-local, cloud metadata, transition
 	classNever          // no address of one host: unspecified, multicast, broadcast
 )
 
@@ -27,8 +28,10 @@ func (c class) String() string {
 		return "private"
 	case classLoopback:
 		return "an address of this machine"
+	case classReserved:
+		return "reserved"
 	case classSpecial:
-		return "link-local, metadata or reserved"
+		return "link-local, metadata or of a transition"
 	case classNever:
 		return "not the address of one host"
 	}
@@ -59,15 +62,15 @@ func specials() []special {
 		{p("169.254.0.0/16"), classSpecial},
 		{p("172.16.0.0/12"), classPrivate},
 		{p("192.0.0.0/24"), classSpecial},
-		{p("192.0.2.0/24"), classSpecial},
+		{p("192.0.2.0/24"), classReserved},
 		{p("192.88.99.0/24"), classSpecial},
 		{p("192.168.0.0/16"), classPrivate},
-		{p("198.18.0.0/15"), classSpecial},
-		{p("198.51.100.0/24"), classSpecial},
-		{p("203.0.113.0/24"), classSpecial},
+		{p("198.18.0.0/15"), classReserved},
+		{p("198.51.100.0/24"), classReserved},
+		{p("203.0.113.0/24"), classReserved},
 		{p("224.0.0.0/4"), classNever},
 		{p("255.255.255.255/32"), classNever},
-		{p("240.0.0.0/4"), classSpecial},
+		{p("240.0.0.0/4"), classReserved},
 
 		{p("::/128"), classNever},
 		{p("::1/128"), classLoopback},
@@ -76,9 +79,9 @@ func specials() []special {
 		{p("fe80::/10"), classSpecial},
 		{p("ff00::/8"), classNever},
 		{p("2001::/23"), classSpecial}, // Teredo, ORCHID, benchmarks
-		{p("2001:db8::/32"), classSpecial},
+		{p("2001:db8::/32"), classReserved},
 		{p("2002::/16"), classSpecial}, // 6to4: another address inside
-		{p("3fff::/20"), classSpecial},
+		{p("3fff::/20"), classReserved},
 		{p("2000::/3"), classPublic}, // all the rest of IPv6 that was ever given out
 		{p("::/0"), classSpecial},
 	}

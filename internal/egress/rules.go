@@ -16,7 +16,8 @@ type Rule struct {
 	Prefix netip.Prefix // of addresses that are asked for as addresses
 	Port   uint16       // 0: every port
 	// Private lets the rule lead to what is not public. A name may then resolve
-	// to private and loopback addresses; a prefix covers special addresses if it
+	// to private, loopback and reserved addresses, but never to link-local ones
+	// and cloud metadata; a prefix covers special addresses if it
 	// lies inside their range (10.1.0.0/16 does, 0.0.0.0/0 does not). Only what
 	// the operator of this machine wrote may have it, never what a task wrote.
 	Private bool
@@ -138,7 +139,7 @@ func (r Rule) names(name string, port uint16) bool {
 // reaches reports whether the rule, which covers a name, lets it lead to an
 // address of this class.
 func (r Rule) reaches(c class) bool {
-	return c == classPublic || r.Private && (c == classPrivate || c == classLoopback)
+	return c == classPublic || r.Private && (c == classPrivate || c == classLoopback || c == classReserved)
 }
 
 // covers reports whether the rule allows an address as such.

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -17,12 +18,16 @@ import (
 
 // Upstream is the proxy that the host itself has to go through.
 type Upstream struct {
-	pick func(*url.URL) (*url.URL, error)
+	// Roots are the authorities of a proxy that is itself reached by TLS; nil:
+	// the host's.
+	Roots *x509.CertPool
+	pick  func(*url.URL) (*url.URL, error)
 }
 
 type proxyURL struct {
-	url  *url.URL
-	host string // host:port
+	url   *url.URL
+	host  string // host:port
+	roots *x509.CertPool
 }
 
 // NewUpstream takes the values of the host's HTTP_PROXY, HTTPS_PROXY and
@@ -64,7 +69,7 @@ func (u *Upstream) route(t Target, tunnel bool) *proxyURL {
 			port = "443"
 		}
 	}
-	return &proxyURL{url: p, host: net.JoinHostPort(p.Hostname(), port)}
+	return &proxyURL{url: p, host: net.JoinHostPort(p.Hostname(), port), roots: u.Roots}
 }
 
 func (p *proxyURL) authorization() string {
@@ -92,7 +97,7 @@ func (p *proxyURL) connect(ctx context.Context, dial func(context.Context, strin
 		}
 	}()
 	if p.url.Scheme == "https" {
-		c = tls.Client(c, &tls.Config{ServerName: p.url.Hostname()})
+		c = tls.Client(c, &tls.Config{ServerName: p.url.Hostname(), RootCAs: p.roots, MinVersion: tls.VersionTLS12})
 	}
 	q := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: t.hostPort()}, Host: t.hostPort(), Header: http.Header{}}
 	if a := p.authorization(); a != "" {
