@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"text/tabwriter"
+	"time"
 
 	"assay/internal/image"
 	"assay/internal/job"
@@ -135,6 +136,10 @@ func (c *jobResumeCmd) Run(ctx *boundCtx, a *app, g *grammar) error {
 	return a.execute(ctx, g, cfg, execution{quiet: c.Quiet, report: true})
 }
 
+// buildCacheKept is how long build steps outlive their last use when a job is
+// removed: the next job may want the same images.
+const buildCacheKept = 7 * 24 * time.Hour
+
 type jobRmCmd struct {
 	Jobs []string `arg:"" name:"job" help:"Job directories."`
 }
@@ -166,6 +171,6 @@ func (c *jobRmCmd) Run(ctx *boundCtx, a *app, g *grammar) error {
 			}
 		}
 	}
-	_, err = images.GC(ctx, image.GCOptions{})
+	_, err = images.GC(ctx, image.GCOptions{Young: buildCacheKept})
 	return err
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"sync"
@@ -32,9 +33,9 @@ func (r *rooms) resolve(ctx context.Context, ref string) (image.Image, error) {
 
 func (r *rooms) Close() error {
 	if r.backend == nil {
-		return nil
+		return r.images.Close()
 	}
-	return r.backend.Close()
+	return errors.Join(r.backend.Close(), r.images.Close())
 }
 
 // storeDir is where layers lie: the flag, else below the user's cache. Real

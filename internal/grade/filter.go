@@ -17,7 +17,8 @@ import (
 // filter makes of an agent's layer what may cross to the grader.
 type filter struct {
 	store *image.Store
-	base  []image.LayerID // what the layer lies upon
+	tmp   *image.Temporary // of the layers that are made
+	base  []image.LayerID  // what the layer lies upon
 	guard *guard
 
 	in   map[string]image.Entry // the agent's entries by path
@@ -253,7 +254,7 @@ func (f *filter) commit(ctx context.Context, from image.LayerID) ([]image.LayerI
 	} else if id != "" {
 		stack = append(stack, id)
 	}
-	id, err := f.store.Filter(ctx, from, func(e image.Entry) (image.Entry, bool) {
+	id, err := f.tmp.Filter(ctx, from, func(e image.Entry) (image.Entry, bool) {
 		e, ok := f.out[e.Path]
 		return e, ok
 	})
@@ -272,7 +273,7 @@ func (f *filter) added(ctx context.Context) (image.LayerID, error) {
 		}
 		if w == nil {
 			var err error
-			if w, err = f.store.NewLayer(ctx, f.base...); err != nil {
+			if w, err = f.tmp.NewLayer(ctx, f.base...); err != nil {
 				return "", err
 			}
 			defer w.Abort()
@@ -300,7 +301,7 @@ func (f *filter) notes() []string {
 }
 
 // crossing filters an agent's layer for one kind of grading.
-func crossing(ctx context.Context, r Request, layer image.LayerID, workdir string) ([]image.LayerID, []string, error) {
+func crossing(ctx context.Context, r Request, tmp *image.Temporary, layer image.LayerID, workdir string) ([]image.LayerID, []string, error) {
 	protected := slices.Clone(r.Key.Protected)
 	if r.Key.Grade != task.GradePatch {
 		protected = append(protected, "/"+testsDir, "/"+verifierDir)
@@ -312,7 +313,7 @@ func crossing(ctx context.Context, r Request, layer image.LayerID, workdir strin
 	if layer == "" {
 		return nil, nil, nil
 	}
-	f := &filter{store: r.Store, base: r.Image.Layers, guard: g,
+	f := &filter{store: r.Store, tmp: tmp, base: r.Image.Layers, guard: g,
 		in: map[string]image.Entry{}, out: map[string]image.Entry{}, drop: map[string]int{}}
 	for e, err := range r.Store.Entries(layer) {
 		if err != nil {

@@ -1,6 +1,8 @@
 package grade
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -122,7 +124,9 @@ func TestCrossing(t *testing.T) {
 			img := base(t, s)
 			end := layer(t, s, img.Layers, c.layer...)
 			r := Request{Store: s, Image: img, Key: task.Key{Grade: c.grade, Protected: c.protected}}
-			stack, notes, err := crossing(t.Context(), r, end, "app")
+			before := onDisk(t, s)
+			tmp := s.Temporary()
+			stack, notes, err := crossing(t.Context(), r, tmp, end, "app")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -132,8 +136,24 @@ func TestCrossing(t *testing.T) {
 			if len(notes) != c.notes {
 				t.Errorf("%d notes, want %d: %q", len(notes), c.notes, notes)
 			}
+			if err := tmp.Close(); err != nil || onDisk(t, s) != before {
+				t.Errorf("grading left something in the store: %d layers and files, were %d, %v", onDisk(t, s), before, err)
+			}
 		})
 	}
+}
+
+// onDisk counts layers and what lies in tmp.
+func onDisk(t *testing.T, s *image.Store) (n int) {
+	t.Helper()
+	for _, d := range []string{"layers", "tmp"} {
+		all, err := os.ReadDir(filepath.Join(string(s.Root()), d))
+		if err != nil {
+			t.Fatal(err)
+		}
+		n += len(all)
+	}
+	return n
 }
 
 // Where nothing has to be changed the agent's own layer is graded, so that the
@@ -150,7 +170,7 @@ func TestCrossingKeepsTheLayer(t *testing.T) {
 	} {
 		end := layer(t, s, img.Layers, c.layer...)
 		r := Request{Store: s, Image: img, Key: task.Key{Grade: c.grade, Protected: []string{"/app/tests/unit"}}}
-		stack, notes, err := crossing(t.Context(), r, end, "app")
+		stack, notes, err := crossing(t.Context(), r, s.Temporary(), end, "app")
 		if err != nil || len(stack) != 1 || stack[0] != end || len(notes) != 0 {
 			t.Errorf("%s: %v, %q, %v; want the agent's layer", c.grade, stack, notes, err)
 		}

@@ -155,7 +155,9 @@ func grade(ctx context.Context, r Request) (Verdict, error) {
 	if r.Mode == task.VerifierLive {
 		return r.live(ctx)
 	}
-	spec, notes, err := r.spec(ctx)
+	tmp := r.Store.Temporary()
+	defer tmp.Close() // what stays is swept by the next start
+	spec, notes, err := r.spec(ctx, tmp)
 	if err != nil {
 		return Verdict{Notes: notes}, err
 	}
@@ -169,14 +171,15 @@ func grade(ctx context.Context, r Request) (Verdict, error) {
 	return v, err
 }
 
-// spec describes the fresh sandbox that the verifier gets.
-func (r Request) spec(ctx context.Context) (sandbox.Spec, []string, error) {
+// spec describes the fresh sandbox that the verifier gets. Layers that are made
+// for it alone are tmp's.
+func (r Request) spec(ctx context.Context, tmp *image.Temporary) (sandbox.Spec, []string, error) {
 	spec := sandbox.Spec{Image: r.Image, Limits: r.Limits, UID: r.UID, Network: r.Network, Egress: r.Egress}
 	if r.Mode == task.VerifierSeparate {
 		if r.VerifierImage != nil {
 			spec.Image = *r.VerifierImage
 		}
-		wipe, err := wipeLayer(ctx, r.Store, spec.Image.Layers, append(r.emptied(), verifierDir))
+		wipe, err := wipeLayer(ctx, r.Store, tmp, spec.Image.Layers, append(r.emptied(), verifierDir))
 		spec.Extra = wipe
 		return spec, nil, err
 	}
@@ -195,10 +198,10 @@ func (r Request) spec(ctx context.Context) (sandbox.Spec, []string, error) {
 		return spec, nil, &taskError{errors.New(`grade = "patch" needs a workspace: set [environment].workdir to a directory other than "/"`)}
 	}
 	var notes []string
-	if spec.Extra, notes, err = crossing(ctx, r, layer, workdir); err != nil {
+	if spec.Extra, notes, err = crossing(ctx, r, tmp, layer, workdir); err != nil {
 		return spec, notes, fmt.Errorf("filter the end state: %w", err)
 	}
-	wipe, err := wipeLayer(ctx, r.Store, slices.Concat(r.Image.Layers, spec.Extra), []string{verifierDir})
+	wipe, err := wipeLayer(ctx, r.Store, tmp, slices.Concat(r.Image.Layers, spec.Extra), []string{verifierDir})
 	spec.Extra = append(spec.Extra, wipe...)
 	return spec, notes, err
 }
@@ -206,7 +209,7 @@ func (r Request) spec(ctx context.Context) (sandbox.Spec, []string, error) {
 // wipeLayer is a layer in which some directories are empty and open to every
 // user, or none where the stack has nothing in them anyway: a reward that an
 // image brings along is none.
-func wipeLayer(ctx context.Context, store *image.Store, stack []image.LayerID, dirs []string) ([]image.LayerID, error) {
+func wipeLayer(ctx context.Context, store *image.Store, tmp *image.Temporary, stack []image.LayerID, dirs []string) ([]image.LayerID, error) {
 	dirty := map[string]bool{}
 	for _, id := range stack {
 		m, err := store.Manifest(id)
@@ -224,7 +227,7 @@ func wipeLayer(ctx context.Context, store *image.Store, stack []image.LayerID, d
 	if len(dirty) == 0 {
 		return nil, nil
 	}
-	w, err := store.NewLayer(ctx, stack...)
+	w, err := tmp.NewLayer(ctx, stack...)
 	if err != nil {
 		return nil, err
 	}

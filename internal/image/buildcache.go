@@ -6,16 +6,17 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 )
 
 // nothing stands for a step that changed nothing.
 const nothing = "nothing"
 
 // Cached returns the layer that a build step with this key made before, the
-// empty id if it changed nothing. The layer is young again, so that the
-// collector leaves it to the caller.
+// empty id if it changed nothing. The layer is held, and the step young again.
 func (s *Store) Cached(key string) (LayerID, bool) {
-	b, err := os.ReadFile(s.cachePath(key))
+	p := s.cachePath(key)
+	b, err := os.ReadFile(p)
 	id := LayerID(strings.TrimSpace(string(b)))
 	if id == nothing {
 		return "", true
@@ -24,6 +25,10 @@ func (s *Store) Cached(key string) (LayerID, bool) {
 		return "", false
 	}
 	ok, err := s.adopt(id)
+	if ok && err == nil {
+		now := time.Now()
+		_ = os.Chtimes(p, now, now) // an old step is forgotten earlier, no more
+	}
 	return id, ok && err == nil
 }
 
@@ -37,7 +42,13 @@ func (s *Store) Cache(key string, id LayerID) error {
 	if id != nothing && !id.valid() {
 		return fmt.Errorf("cache build step: %q is no layer id", id)
 	}
-	return s.replace(s.cachePath(key), []byte(id+"\n"))
+	l, err := s.storeLock(shared) // sweepTorn must not meet a live writer
+	if err != nil {
+		return fmt.Errorf("cache build step: %w", err)
+	}
+	defer l.unlock()
+	// Unsynced: a step that a power failure tore is done again.
+	return s.replace(s.cachePath(key), []byte(id+"\n"), true)
 }
 
 func (s *Store) cachePath(key string) string {
@@ -45,19 +56,44 @@ func (s *Store) cachePath(key string) string {
 	return s.path(cacheDir, hex.EncodeToString(sum[:]))
 }
 
+// cachedStep is a build step that is remembered.
+type cachedStep struct {
+	path  string
+	layer LayerID // nothing, or damaged, included
+	used  time.Time
+}
+
+// cachedSteps lists them; what cannot be read is left out.
+func (s *Store) cachedSteps() []cachedStep {
+	all, err := os.ReadDir(s.path(cacheDir))
+	if err != nil {
+		return nil
+	}
+	var steps []cachedStep
+	for _, f := range all {
+		if strings.HasPrefix(f.Name(), ".") {
+			continue // being written
+		}
+		p := s.path(cacheDir, f.Name())
+		fi, err := f.Info()
+		if err != nil {
+			continue
+		}
+		b, err := os.ReadFile(p)
+		if err != nil {
+			continue
+		}
+		steps = append(steps, cachedStep{p, LayerID(strings.TrimSpace(string(b))), fi.ModTime()})
+	}
+	return steps
+}
+
 // sweepCache forgets steps whose layer is gone. Errors leave them to the next
 // time: Cached looks for the layer itself.
 func (s *Store) sweepCache() {
-	all, err := os.ReadDir(s.path(cacheDir))
-	if err != nil {
-		return
-	}
-	for _, f := range all {
-		p := s.path(cacheDir, f.Name())
-		b, err := os.ReadFile(p)
-		id := LayerID(strings.TrimSpace(string(b)))
-		if err == nil && id != nothing && !s.Has(id) {
-			_ = os.Remove(p)
+	for _, c := range s.cachedSteps() {
+		if c.layer != nothing && !s.installed(c.layer) {
+			_ = os.Remove(c.path)
 		}
 	}
 }

@@ -18,15 +18,20 @@ import (
 // a directory that is left out goes with everything below it. Content is
 // shared with the other layer by hard links where the file system allows.
 func (s *Store) Filter(ctx context.Context, id LayerID, f func(Entry) (Entry, bool)) (LayerID, error) {
-	m, err := s.Manifest(id)
-	if err != nil {
-		return "", fmt.Errorf("filter: %w", err)
-	}
 	w, err := s.NewLayer(ctx)
 	if err != nil {
 		return "", fmt.Errorf("filter: %w", err)
 	}
+	return w.filter(ctx, id, f)
+}
+
+// filter fills an empty layer and ends it.
+func (w *LayerWriter) filter(ctx context.Context, id LayerID, f func(Entry) (Entry, bool)) (LayerID, error) {
 	defer w.Abort()
+	m, err := w.s.Manifest(id)
+	if err != nil {
+		return "", fmt.Errorf("filter: %w", err)
+	}
 	c := copier{w: w, done: map[origin]copied{}}
 	gone := "" // the directory left out last
 	for _, old := range m.Entries {

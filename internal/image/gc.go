@@ -11,7 +11,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 )
 
@@ -23,7 +22,8 @@ type lease struct {
 }
 
 // Lease keeps layers from the collector until Release is called for the job
-// directory or the directory is gone. Leases of one directory add up. A layer
+// directory or the directory is gone; one that is moved on its file system
+// keeps them. Leases of one directory add up. A layer
 // that the store does not hold is ErrNoLayer.
 func (s *Store) Lease(jobDir HostPath, ids ...LayerID) error {
 	if len(ids) == 0 {
@@ -39,7 +39,7 @@ func (s *Store) Lease(jobDir HostPath, ids ...LayerID) error {
 	}
 	defer l.unlock()
 	for _, id := range ids {
-		if !s.Has(id) {
+		if !s.installed(id) {
 			return fmt.Errorf("lease layer %s for %s: %w", id.Short(), job, ErrNoLayer)
 		}
 	}
@@ -51,12 +51,40 @@ func (s *Store) Lease(jobDir HostPath, ids ...LayerID) error {
 	if err != nil {
 		return fmt.Errorf("lease layers for %s: %w", job, err)
 	}
+	fi, err := f.Stat()
+	isNew := err == nil && fi.Size() == 0
 	// The newline in front ends what a killed process may have torn.
 	_, err = f.Write(append([]byte("\n"), append(b, '\n')...))
 	if err == nil && !s.opt.Volatile {
 		err = f.Sync()
 	}
-	return errors.Join(err, f.Close())
+	if err = errors.Join(err, f.Close()); err != nil || !isNew {
+		return err
+	}
+	s.tie(job)
+	if s.opt.Volatile {
+		return nil
+	}
+	return syncDir(s.path(leasesDir))
+}
+
+// tie gives a new lease a second name inside its job directory. As long as the
+// file has both, the job exists, wherever it was moved to on its file system.
+// Where the store lies on another one there is no such name, and the job's
+// path alone counts.
+func (s *Store) tie(job string) { _ = os.Link(s.leasePath(job), s.tiePath(job)) }
+
+func (s *Store) tiePath(job string) string {
+	sum := sha256.Sum256([]byte(string(s.root) + "\x00" + job))
+	return filepath.Join(job, ".lease-"+hex.EncodeToString(sum[:6]))
+}
+
+func linkedElsewhere(f *os.File) (bool, error) {
+	fi, err := f.Stat()
+	if err != nil {
+		return false, err
+	}
+	return nodeOf(fi).nlink > 1, nil
 }
 
 // Release ends every lease of a job directory. One that has none is fine.
@@ -68,6 +96,7 @@ func (s *Store) Release(jobDir HostPath) error {
 	if err := os.Remove(s.leasePath(job)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("release layers of %s: %w", job, err)
 	}
+	_ = os.Remove(s.tiePath(job)) // it ties nothing any more
 	return nil
 }
 
@@ -78,8 +107,9 @@ func (s *Store) leasePath(job string) string {
 
 // GCOptions shape GC.
 type GCOptions struct {
-	// Young spares layers made or used within that time, which nobody may have
-	// named yet. Zero means 10 minutes, negative none.
+	// Young spares the layers of build steps, and the pulls that were cut off,
+	// that were made or used within that time. Zero means 10 minutes, negative
+	// spares none. What an image, a job or a live process needs stays anyway.
 	Young time.Duration
 	// DryRun only counts.
 	DryRun bool
@@ -92,17 +122,15 @@ type Collected struct {
 	Freed          []LayerID
 }
 
-const (
-	youngLayer = 10 * time.Minute
-	staleTmp   = time.Hour // of a lock file without a directory
-)
+const youngStep = 10 * time.Minute
 
-// GC removes layers that no image and no lease reaches, leases of job
-// directories that are gone, cached build steps whose layer is gone, pulls that
-// were cut off and not gone on with, and what killed processes left behind. Other processes may go on using the store.
+// GC removes layers that no image, no lease, no live process and no young build
+// step reaches, leases of job directories that are gone, cached build steps
+// whose layer is gone, pulls that were cut off and not gone on with, and what
+// killed processes left behind. Other processes may go on using the store.
 func (s *Store) GC(ctx context.Context, o GCOptions) (Collected, error) {
 	if o.Young == 0 {
-		o.Young = youngLayer
+		o.Young = youngStep
 	}
 	c, err := s.sweep(o)
 	if err != nil {
@@ -115,18 +143,11 @@ func (s *Store) GC(ctx context.Context, o GCOptions) (Collected, error) {
 	s.sweepCache()
 	c.Bytes += s.sweepPartial(max(0, o.Young))
 	s.sweepMounts()
-	trash, err := os.ReadDir(s.path(trashDir))
-	if err != nil {
+	s.sweepProbes()
+	if err := s.emptyTrash(ctx); err != nil {
 		return c, fmt.Errorf("collect layers: %w", err)
 	}
-	var errs []error
-	for _, d := range trash {
-		if err := ctx.Err(); err != nil {
-			return c, err
-		}
-		errs = append(errs, removeTree(s.path(trashDir, d.Name())))
-	}
-	return c, errors.Join(errs...)
+	return c, nil
 }
 
 // sweep moves what is unreachable into the trash, all under one lock.
@@ -137,12 +158,13 @@ func (s *Store) sweep(o GCOptions) (Collected, error) {
 		return c, err
 	}
 	defer l.unlock()
-	live, dead, err := s.reachable()
+	live, dead, err := s.reachable(o.Young)
 	if err != nil {
 		return c, err
 	}
 	c.Leases = len(dead)
 	if !o.DryRun {
+		s.sweepTorn()
 		for _, p := range dead {
 			if err := os.Remove(p); err != nil {
 				return c, err
@@ -155,11 +177,7 @@ func (s *Store) sweep(o GCOptions) (Collected, error) {
 	}
 	for _, d := range dirs {
 		id := LayerID("sha256:" + d.Name())
-		fi, err := d.Info()
-		if err != nil {
-			return c, err
-		}
-		if live[id] || time.Since(fi.ModTime()) < o.Young {
+		if live[id] {
 			continue
 		}
 		c.Layers++
@@ -180,9 +198,11 @@ func (s *Store) sweep(o GCOptions) (Collected, error) {
 }
 
 // reachable returns the layers in use, and the lease files of job directories
-// that are gone.
-func (s *Store) reachable() (live map[LayerID]bool, dead []string, err error) {
-	live = map[LayerID]bool{}
+// that are gone. The caller has the store's lock, exclusively.
+func (s *Store) reachable(young time.Duration) (live map[LayerID]bool, dead []string, err error) {
+	if live, err = s.heldLayers(); err != nil {
+		return nil, nil, err
+	}
 	images, err := s.List()
 	if err != nil {
 		return nil, nil, err
@@ -192,36 +212,60 @@ func (s *Store) reachable() (live map[LayerID]bool, dead []string, err error) {
 			live[id] = true
 		}
 	}
-	files, err := os.ReadDir(s.path(leasesDir))
+	leases, err := s.leases()
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, f := range files {
-		p := s.path(leasesDir, f.Name())
-		ids, gone, err := readLease(p)
-		if err != nil {
-			return nil, nil, err
+	for _, l := range leases {
+		if l.gone {
+			dead = append(dead, l.path)
+			continue
 		}
-		if gone {
-			dead = append(dead, p)
-		}
-		for _, id := range ids {
+		for _, id := range l.layers {
 			live[id] = true
+		}
+	}
+	for _, c := range s.cachedSteps() {
+		if time.Since(c.used) < young {
+			live[c.layer] = true
 		}
 	}
 	return live, dead, nil
 }
 
-func readLease(p string) (ids []LayerID, gone bool, err error) {
+// jobLease is what one job directory needs.
+type jobLease struct {
+	path   string // of its file
+	job    string
+	layers []LayerID
+	gone   bool // with its job directory
+}
+
+func (s *Store) leases() ([]jobLease, error) {
+	files, err := os.ReadDir(s.path(leasesDir))
+	if err != nil {
+		return nil, err
+	}
+	var all []jobLease
+	for _, f := range files {
+		l := jobLease{path: s.path(leasesDir, f.Name())}
+		if l.job, l.layers, l.gone, err = readLease(l.path); err != nil {
+			return nil, err
+		}
+		all = append(all, l)
+	}
+	return all, nil
+}
+
+func readLease(p string) (job string, ids []LayerID, gone bool, err error) {
 	f, err := os.Open(p)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, false, nil // released just now
+		return "", nil, false, nil // released just now
 	}
 	if err != nil {
-		return nil, false, err
+		return "", nil, false, err
 	}
 	defer f.Close()
-	job := ""
 	lines := bufio.NewScanner(f)
 	lines.Buffer(nil, 16<<20)
 	for lines.Scan() {
@@ -233,39 +277,14 @@ func readLease(p string) (ids []LayerID, gone bool, err error) {
 		ids = append(ids, l.Layers...)
 	}
 	if err := lines.Err(); err != nil {
-		return nil, false, fmt.Errorf("lease %s: %w", p, err)
+		return "", nil, false, fmt.Errorf("lease %s: %w", p, err)
 	}
 	if job == "" {
-		return nil, true, nil
+		return "", nil, true, nil
 	}
 	if _, err := os.Lstat(job); errors.Is(err, fs.ErrNotExist) {
-		return nil, true, nil
+		moved, err := linkedElsewhere(f)
+		return job, ids, !moved, err
 	}
-	return ids, false, nil
-}
-
-// sweepTmp removes unfinished layers whose writer is gone. Errors leave them
-// to the next time.
-func (s *Store) sweepTmp() {
-	all, err := os.ReadDir(s.path(tmpDir))
-	if err != nil {
-		return
-	}
-	for _, d := range all {
-		p := s.path(tmpDir, d.Name())
-		if lock, ok := strings.CutSuffix(p, lockSuffix); ok {
-			fi, err := d.Info()
-			_, gone := os.Lstat(lock)
-			if err == nil && errors.Is(gone, fs.ErrNotExist) && time.Since(fi.ModTime()) > staleTmp {
-				_ = os.Remove(p)
-			}
-			continue
-		}
-		l, err := lockFile(p+lockSuffix, exclusiveNow)
-		if err != nil {
-			continue
-		}
-		_ = os.Rename(p, s.path(trashDir, random()))
-		l.removeAndUnlock()
-	}
+	return job, ids, false, nil
 }

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
-	"time"
 
 	"assay/internal/image"
 )
@@ -46,10 +45,14 @@ func TestGCByReachability(t *testing.T) {
 	if err := s.Release(b); err != nil {
 		t.Errorf("released twice: %v", err)
 	}
-	os.Remove(string(c))
+	os.RemoveAll(string(c))
 
-	if got, err := s.GC(t.Context(), image.GCOptions{}); err != nil || got.Layers != 0 {
-		t.Errorf("young layers were taken: %+v, %v", got, err)
+	if got, err := s.GC(t.Context(), image.GCOptions{Young: -1}); err != nil || got.Layers != 0 {
+		t.Errorf("layers that a live process holds were taken: %+v, %v", got, err)
+	}
+	s.Close()
+	if got, err := s.GC(t.Context(), image.GCOptions{DryRun: true}); err != nil || got.Layers != 3 {
+		t.Errorf("dry run that spares the build step: %+v, %v", got, err)
 	}
 	got, err := s.GC(t.Context(), image.GCOptions{Young: -1, DryRun: true})
 	if err != nil || got.Layers != 4 || !s.Has(orphan) {
@@ -77,6 +80,7 @@ func TestGCByReachability(t *testing.T) {
 	if err := s.Remove("keep"); err != nil {
 		t.Fatal(err)
 	}
+	s.Close()
 	if got, err := s.GC(t.Context(), image.GCOptions{Young: -1}); err != nil || got.Layers != 1 || s.Has(named) {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -102,6 +106,7 @@ func TestTornLease(t *testing.T) {
 	if err := s.Lease(job, two); err != nil {
 		t.Fatal(err)
 	}
+	s.Close()
 	if _, err := s.GC(t.Context(), image.GCOptions{Young: -1}); err != nil || !s.Has(one) || !s.Has(two) {
 		t.Errorf("one %v, two %v, %v", s.Has(one), s.Has(two), err)
 	}
@@ -125,7 +130,6 @@ func TestGCSparesWriters(t *testing.T) {
 	os.WriteFile(dead+".lock", nil, 0o600)
 	old := filepath.Join(string(s.Root()), "tmp", "old.lock")
 	os.WriteFile(old, nil, 0o600)
-	os.Chtimes(old, time.Unix(1, 0), time.Unix(1, 0))
 	if _, err := s.GC(t.Context(), image.GCOptions{Young: -1}); err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +171,7 @@ func TestConcurrentEqualCommitsAndGC(t *testing.T) {
 	}
 	wg.Go(func() {
 		for range 20 {
-			if _, err := s.GC(t.Context(), image.GCOptions{Young: time.Minute}); err != nil {
+			if _, err := s.GC(t.Context(), image.GCOptions{Young: -1}); err != nil {
 				t.Error(err)
 			}
 		}

@@ -5,7 +5,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -17,33 +16,23 @@ func (s *Store) storeLock(mode lockMode) (*fileLock, error) {
 	return lockFile(s.path("store"+lockSuffix), mode)
 }
 
-// adopt reports whether the layer exists, and makes it young again if so: the
-// collector spares young layers, since nobody may have leased them yet.
+// adopt reports whether the layer is installed, and holds it if so.
 func (s *Store) adopt(id LayerID) (bool, error) {
 	l, err := s.storeLock(shared)
 	if err != nil {
 		return false, err
 	}
 	defer l.unlock()
-	return s.touch(id)
-}
-
-func (s *Store) touch(id LayerID) (bool, error) {
-	if !s.Has(id) {
+	if !s.installed(id) {
 		return false, nil
 	}
-	now := time.Now()
-	return true, os.Chtimes(s.path(layersDir, id.hex()), now, now)
+	return true, s.hold(id)
 }
 
-// install moves a finished layer to its place. Where an equal one stands
-// already, that one stays and the caller's remains in tmp.
+// install moves a finished layer to its place and holds it. Where an equal one
+// stands already, that one stays and the caller's remains in tmp.
 func (s *Store) install(tmp string, id LayerID) error {
-	mode := fs.FileMode(0o700)
-	if s.opt.Owner != nil {
-		mode = 0o711
-	}
-	if err := os.Chmod(tmp, mode); err != nil {
+	if err := s.reach(tmp); err != nil {
 		return err
 	}
 	l, err := s.storeLock(shared)
@@ -51,15 +40,26 @@ func (s *Store) install(tmp string, id LayerID) error {
 		return err
 	}
 	defer l.unlock()
+	if err := s.hold(id); err != nil {
+		return err
+	}
 	err = os.Rename(tmp, s.path(layersDir, id.hex()))
 	if errors.Is(err, unix.EEXIST) || errors.Is(err, unix.ENOTEMPTY) {
-		_, err = s.touch(id)
-		return err
+		return nil
 	}
 	if err != nil || s.opt.Volatile {
 		return err
 	}
 	return syncDir(s.path(layersDir))
+}
+
+// reach lets the owner of the layers reach one.
+func (s *Store) reach(dir string) error {
+	mode := fs.FileMode(0o700)
+	if s.opt.Owner != nil {
+		mode = 0o711
+	}
+	return os.Chmod(dir, mode)
 }
 
 func syncDir(dir string) error {

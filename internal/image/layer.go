@@ -20,7 +20,8 @@ type LayerWriter struct {
 	below *View // what the layer will lie upon; nil if unknown
 	tmp   string
 	lock  *fileLock
-	root  *os.Root // tmp/fs
+	temp  *Temporary // whose layer it will be; nil for the store's
+	root  *os.Root   // tmp/fs
 	nodes map[string]*node
 	bytes int64
 
@@ -71,7 +72,7 @@ func (s *Store) NewLayer(ctx context.Context, below ...LayerID) (*LayerWriter, e
 
 func (w *LayerWriter) begin() (err error) {
 	// The lock tells a collector in another process that somebody still builds.
-	if w.lock, err = lockFile(w.tmp+lockSuffix, exclusive); err != nil {
+	if w.lock, err = lockNew(w.tmp + lockSuffix); err != nil {
 		return err
 	}
 	if err = os.Mkdir(w.tmp, 0o700); err != nil {
@@ -274,6 +275,9 @@ func (w *LayerWriter) commit() (LayerID, error) {
 	if ok, err := w.s.adopt(id); ok || err != nil {
 		return id, err
 	}
+	if w.temp != nil && w.temp.take(id) {
+		return id, nil
+	}
 	w.closeDir()
 	for _, e := range slices.Backward(m.Entries) {
 		if e.IsDir() {
@@ -284,6 +288,14 @@ func (w *LayerWriter) commit() (LayerID, error) {
 	}
 	if err := os.WriteFile(filepath.Join(w.tmp, "manifest.json"), b, 0o644); err != nil {
 		return "", err
+	}
+	if w.temp != nil {
+		if err := w.s.reach(w.tmp); err != nil {
+			return "", err
+		}
+		w.s.cache.put(id, m)
+		w.temp.keep(w, id)
+		return id, nil
 	}
 	if err := w.sync(); err != nil {
 		return "", err
@@ -338,14 +350,19 @@ func (w *LayerWriter) Abort() {
 	if w.done {
 		return
 	}
-	w.done = true
-	w.closeDir()
-	if w.root != nil {
-		w.root.Close()
-	}
+	w.release()
 	// What cannot be removed now is left to the collector.
 	_ = removeTree(w.tmp)
 	if w.lock != nil {
 		w.lock.removeAndUnlock()
+	}
+}
+
+// release closes what is open, and leaves the tree and its lock alone.
+func (w *LayerWriter) release() {
+	w.done = true
+	w.closeDir()
+	if w.root != nil {
+		w.root.Close()
 	}
 }

@@ -58,6 +58,44 @@ func (l *fileLock) current() bool {
 	return err == nil && os.SameFile(held, there)
 }
 
+// lockNew makes and takes the lock of something that is about to be made. A
+// sweeper may find the file before it is locked, and remove it: then the next
+// one is made.
+func lockNew(path string) (*fileLock, error) {
+	for {
+		l, err := lockFile(path, exclusive)
+		if err != nil || l.current() {
+			return l, err
+		}
+		l.unlock()
+	}
+}
+
+// lockDead takes the lock of something whose maker may have died. One that
+// lives is errLocked; a lock file that is not there is fs.ErrNotExist, and
+// says that the maker is done.
+func lockDead(path string) (*fileLock, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	return takeDead(f)
+}
+
+// takeDead is lockDead of an open file or directory, which it closes unless it
+// takes it.
+func takeDead(f *os.File) (*fileLock, error) {
+	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if err == nil {
+		return &fileLock{f}, nil
+	}
+	f.Close()
+	if err == unix.EWOULDBLOCK {
+		err = errLocked
+	}
+	return nil, err
+}
+
 func (l *fileLock) unlock() { l.f.Close() }
 
 // removeAndUnlock is for locks whose file means nothing without its holder.

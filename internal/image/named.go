@@ -51,7 +51,7 @@ func (s *Store) Put(im Image) error {
 	}
 	defer l.unlock()
 	for _, id := range im.Layers {
-		if !s.Has(id) {
+		if !s.installed(id) {
 			return fmt.Errorf("name image %q: layer %s: %w", im.Name, id.Short(), ErrNoLayer)
 		}
 	}
@@ -63,11 +63,12 @@ func (s *Store) Put(im Image) error {
 	if err != nil {
 		return err
 	}
-	return s.replace(p, append(b, '\n'))
+	return s.replace(p, append(b, '\n'), s.opt.Volatile)
 }
 
-// replace writes a small file in one step.
-func (s *Store) replace(p string, b []byte) error {
+// replace writes a small file in one step. The caller has the store's lock,
+// shared: what one that was killed leaves is removed under the exclusive one.
+func (s *Store) replace(p string, b []byte, volatile bool) error {
 	tmp := filepath.Join(filepath.Dir(p), "."+random())
 	defer os.Remove(tmp)
 	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
@@ -75,13 +76,16 @@ func (s *Store) replace(p string, b []byte) error {
 		return err
 	}
 	_, err = f.Write(b)
-	if err == nil && !s.opt.Volatile {
+	if err == nil && !volatile {
 		err = f.Sync()
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	return os.Rename(tmp, p)
+	if err := os.Rename(tmp, p); err != nil || volatile {
+		return err
+	}
+	return syncDir(filepath.Dir(p))
 }
 
 const maxRef = 200 // bytes; escaped it must still be a file name
@@ -132,7 +136,7 @@ func readImage(p string) (Image, error) {
 }
 
 // Resolve finds an image of the store by name, in Docker's short or long
-// spelling, or by id, of which 12 hex digits are enough. What is not there is
+// spelling, or by id, of which 12 hex digits are enough, and holds its layers. What is not there is
 // a *MissingError; a layer of it that is not there is ErrNoLayer.
 func (s *Store) Resolve(ref string) (Image, error) {
 	im, err := s.find(ref)
@@ -140,8 +144,12 @@ func (s *Store) Resolve(ref string) (Image, error) {
 		return Image{}, err
 	}
 	for _, id := range im.Layers {
-		if !s.Has(id) {
+		err := s.holdInstalled(id)
+		if errors.Is(err, ErrNoLayer) {
 			return Image{}, fmt.Errorf("image %q: layer %s: %w; import it again", ref, id.Short(), ErrNoLayer)
+		}
+		if err != nil {
+			return Image{}, fmt.Errorf("image %q: %w", ref, err)
 		}
 	}
 	return im, nil

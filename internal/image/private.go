@@ -12,17 +12,16 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // Private is a directory for one build step, which the sandboxes' root owns.
-// It goes with Close; what a killed process leaves on disk goes with GC, and
-// in memory with the machine's next start.
+// It goes with Close; what a killed process leaves, on disk or in memory, goes
+// with the next Open of a store by the same user.
 type Private struct {
 	s    *Store
 	path string
-	lock *fileLock // nil in memory
+	lock *fileLock // a file beside it on disk, the directory itself in memory
+	own  bool      // lock is the directory
 }
 
 // Private makes a private directory on the store's disk.
@@ -31,28 +30,12 @@ func (s *Store) Private() (*Private, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Private{s, t.path, t.lock}
+	p := &Private{s: s, path: t.path, lock: t.lock}
 	if err := os.Mkdir(p.path, 0o700); err != nil {
 		p.Close()
 		return nil, err
 	}
 	return p, s.give(p.path)
-}
-
-// PrivateInMemory makes one that never lies on a disk, for secrets.
-func (s *Store) PrivateInMemory() (*Private, error) {
-	for _, d := range []string{"/dev/shm", fmt.Sprintf("/run/user/%d", os.Getuid())} {
-		var st unix.Statfs_t
-		if unix.Statfs(d, &st) != nil || int64(st.Type) != tmpfsMagic {
-			continue
-		}
-		dir, err := os.MkdirTemp(d, "assay-")
-		if err != nil {
-			continue
-		}
-		return &Private{s: s, path: dir}, s.give(dir)
-	}
-	return nil, errors.New("a secret must not touch the disk, and neither /dev/shm nor /run/user is a file system in memory that can be written")
 }
 
 // give hands a name to the sandboxes' root.
@@ -146,10 +129,14 @@ func copyName(src, dst *os.Root, q string) error {
 // Close removes the directory. It may be repeated.
 func (p *Private) Close() error {
 	err := removeTree(p.path)
-	if p.lock != nil {
+	switch {
+	case p.lock == nil:
+	case p.own:
+		p.lock.unlock()
+	default:
 		p.lock.removeAndUnlock()
-		p.lock = nil
 	}
+	p.lock = nil
 	return err
 }
 

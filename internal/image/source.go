@@ -175,7 +175,7 @@ type scratch struct {
 
 func (s *Store) scratch() (scratch, error) {
 	p := s.path(tmpDir, random())
-	l, err := lockFile(p+lockSuffix, exclusive)
+	l, err := lockNew(p + lockSuffix)
 	return scratch{p, l}, err
 }
 

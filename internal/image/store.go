@@ -21,12 +21,16 @@ import (
 //	layers/<hex>/manifest.json  its truth; <hex> is its SHA-256
 //	images/                     one file per named image
 //	leases/                     which job directories need which layers
+//	holds/                      which processes need which layers
 //	cache/                      results of Dockerfile instructions
 //	partial/                    blobs on their way from a registry
 //	tmp/  trash/                under construction; under destruction
 //
 // A layer appears by one rename when it is complete and on disk, and goes by
-// one rename into trash/. Several processes may use a store at once.
+// one rename into trash/. Several processes may use a store at once, and any
+// of them may be killed at any moment: what it was making lies in tmp/, what
+// only it needed is named in holds/, both under a lock that ends with it, and
+// the next Open removes them.
 //
 // # What lies on disk
 //
@@ -45,6 +49,8 @@ type Store struct {
 	opt   Options
 	cache manifestCache
 	views viewCache
+	held  hold
+	temps tempLayers
 }
 
 // Options shape a store. The zero value fits an ordinary user.
@@ -68,6 +74,7 @@ const (
 	layersDir = "layers"
 	imagesDir = "images"
 	leasesDir = "leases"
+	holdsDir  = "holds"
 	cacheDir  = "cache"
 	tmpDir    = "tmp"
 	trashDir  = "trash"
@@ -75,7 +82,8 @@ const (
 	partialDir = "partial"
 )
 
-// Open opens the store at root and makes it if it is missing.
+// Open opens the store at root, makes it if it is missing, and removes what
+// processes that were killed left behind.
 func Open(root HostPath, o Options) (*Store, error) {
 	abs, err := filepath.Abs(string(root))
 	if err != nil {
@@ -95,7 +103,7 @@ func Open(root HostPath, o Options) (*Store, error) {
 		open = 0o711
 	}
 	modes := map[string]fs.FileMode{".": open, layersDir: open, tmpDir: open,
-		imagesDir: 0o700, leasesDir: 0o700, cacheDir: 0o700, trashDir: 0o700, partialDir: 0o700}
+		imagesDir: 0o700, leasesDir: 0o700, holdsDir: 0o700, cacheDir: 0o700, trashDir: 0o700, partialDir: 0o700}
 	for dir, mode := range modes {
 		p := filepath.Join(abs, dir)
 		if err := os.MkdirAll(p, 0o700); err != nil {
@@ -105,6 +113,7 @@ func Open(root HostPath, o Options) (*Store, error) {
 			return nil, fmt.Errorf("open layer store: %w", err)
 		}
 	}
+	s.tidy()
 	return s, nil
 }
 
@@ -128,11 +137,28 @@ func (s *Store) path(elem ...string) string {
 // Dir returns the mountable tree of a layer. It does not look whether the
 // layer exists.
 func (s *Store) Dir(id LayerID) HostPath {
-	return HostPath(s.path(layersDir, id.hex(), "fs"))
+	return HostPath(filepath.Join(s.place(id), "fs"))
+}
+
+// place is the directory of a layer: its own under layers/, or as long as only
+// a Temporary has it, one under tmp/.
+func (s *Store) place(id LayerID) string {
+	own := s.path(layersDir, id.hex())
+	temp := s.temps.dir(id)
+	// An installed one lasts longer; held, as long as this process.
+	if temp == "" || s.holdInstalled(id) == nil {
+		return own
+	}
+	return temp
 }
 
 // Has reports whether the store holds the layer.
 func (s *Store) Has(id LayerID) bool {
+	return s.installed(id) || id.valid() && s.temps.dir(id) != ""
+}
+
+// installed is Has without temporary layers: what other processes see.
+func (s *Store) installed(id LayerID) bool {
 	if !id.valid() {
 		return false
 	}
@@ -149,7 +175,7 @@ func (s *Store) Manifest(id LayerID) (Manifest, error) {
 	if m, ok := s.cache.get(id); ok {
 		return m, nil
 	}
-	b, err := os.ReadFile(s.path(layersDir, id.hex(), "manifest.json"))
+	b, err := os.ReadFile(filepath.Join(s.place(id), "manifest.json"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return Manifest{}, fmt.Errorf("layer %s: %w", id.Short(), ErrNoLayer)
 	}

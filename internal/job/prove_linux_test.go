@@ -235,6 +235,9 @@ func TestEndStatesBelongToTheJob(t *testing.T) {
 	layer := image.LayerID(ends[0].Layer)
 	collect := func() bool {
 		t.Helper()
+		if err := w.images.Close(); err != nil { // this process still holds it
+			t.Fatal(err)
+		}
 		if _, err := w.images.GC(t.Context(), image.GCOptions{Young: -1}); err != nil {
 			t.Fatal(err)
 		}

@@ -118,6 +118,12 @@ func TestHostileTrials(t *testing.T) {
 			if doc, err := other.Trajectory(""); doc != nil {
 				t.Errorf("a trajectory was read through a link: %+v %v", doc, err)
 			}
+			for _, name := range []string{"", ".", "/", "..", "agent/"} {
+				if f, err := other.Open(name); err == nil {
+					f.Close()
+					t.Errorf("opened %q", name)
+				}
+			}
 			if f, err := other.Open("../good__1/result.json"); err == nil {
 				f.Close()
 				t.Error("opened a file outside of the trial")

@@ -27,6 +27,9 @@ func (t tree) close() error { return t.root.Close() }
 
 // stat looks at a slash-separated path, part by part.
 func (t tree) stat(name string) (fs.FileInfo, error) {
+	if name == "" {
+		return nil, fs.ErrNotExist // no file is called that
+	}
 	var info fs.FileInfo
 	for end := 0; end < len(name); {
 		if i := strings.IndexByte(name[end+1:], '/'); i >= 0 {

@@ -143,7 +143,9 @@ func (x *execution) bindMount(ctx context.Context, all *mounts, m *instructions.
 	}
 	isFile := !w.items[0].entry.IsDir()
 	const name = "file"
-	lw, err := x.b.o.Store.NewLayer(ctx)
+	tmp := x.b.o.Store.Temporary()
+	all.ends = append(all.ends, func() { tmp.Close() })
+	lw, err := tmp.NewLayer(ctx)
 	if err != nil {
 		return err
 	}

@@ -410,6 +410,9 @@ func (b *Backend) plan(spec sandbox.Spec) (*Sandbox, request, error) {
 		if !b.conf.Store.Has(l) {
 			return nil, q, fmt.Errorf("layer %s of image %s is not in the store", l.Short(), spec.Image.Name)
 		}
+		if err := b.conf.Store.Hold(l); err != nil { // what is mounted must not be collected
+			return nil, q, err
+		}
 		q.Layers = append(q.Layers, b.conf.Store.Dir(l))
 	}
 	if spec.From != "" {
