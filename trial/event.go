@@ -28,6 +28,11 @@ const (
 	JobResumed    Kind = "job.resumed"    // data: JobInfo
 	JobFinished   Kind = "job.finished"   // data: {} ; absent when the job was cut off
 	JobCancelled  Kind = "job.cancelled"  // data: {}
+	JobPaused     Kind = "job.paused"     // data: Pause; nothing is begun until there is room
+	JobContinued  Kind = "job.continued"  // data: Pause
+	ImageStarted  Kind = "image.started"  // data: ImageMark; before any trial
+	ImageMoved    Kind = "image.moved"    // data: ImageMark; how far a fetch is, at most once a second
+	ImageReady    Kind = "image.ready"    // data: ImageMark; with Error: it cannot be had
 	TrialPlanned  Kind = "trial.planned"  // data: Planned
 	TrialStarted  Kind = "trial.started"  // data: Planned
 	TrialRetried  Kind = "trial.retried"  // data: Replaced; the attempt's directory is kept
@@ -51,6 +56,27 @@ type JobInfo struct {
 	Trials     int    `json:"trials"` // planned in all
 	Concurrent int    `json:"concurrent"`
 	Version    string `json:"version"` // of assay
+}
+
+// Pause is the data of JobPaused and JobContinued.
+type Pause struct {
+	Path string `json:"path"`       // on the file system with the least room
+	Free int64  `json:"free_bytes"` // there
+	Min  int64  `json:"min_bytes"`  // what must be free for the job to go on
+}
+
+// ImageMark is the data of the image events.
+type ImageMark struct {
+	Name   string    `json:"name"`            // as the task names it; of a build, its Dockerfile's directory
+	Of     int       `json:"of,omitempty"`    // images of the job in all; started only
+	Tasks  int       `json:"tasks,omitempty"` // that need it; started only
+	Done   int64     `json:"done,omitempty"`  // bytes here; moved only
+	Total  int64     `json:"total,omitempty"` // bytes to fetch; moved, and ready after a fetch
+	Used   ImageUsed `json:"used,omitzero"`   // ready only
+	Note   string    `json:"note,omitempty"`  // ready: why this image and not the task's own
+	Millis float64   `json:"ms,omitempty"`    // ready only
+	Error  string    `json:"error,omitempty"` // ready: why it cannot be had
+	Cause  Cause     `json:"cause,omitempty"` // of the trials that end for it
 }
 
 // Planned is the data of TrialPlanned and TrialStarted.

@@ -141,6 +141,7 @@ type Modes struct {
 type ImageUsed struct {
 	ID       string `json:"id"`                 // content id
 	Source   string `json:"source"`             // as the task or flag named it
+	Digest   string `json:"digest,omitempty"`   // sha256:… of the manifest by which a registry knows it; of a build: none
 	Fallback bool   `json:"fallback,omitempty"` // the task's own image was missing and its fallback_image used
 }
 

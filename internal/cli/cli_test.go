@@ -79,6 +79,7 @@ func needSandbox(t testing.TB) {
 
 func TestScripts(t *testing.T) {
 	needSandbox(t)
+	reg, rootfs, fresh := newRegistry(t), smallRootfs(t), scratch(t)
 	store := scratch(t) // shared by all scripts: the image "host" is made once
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
@@ -86,11 +87,15 @@ func TestScripts(t *testing.T) {
 			e.Setenv("ASSAY_STORE", store)
 			e.Setenv("HOME", e.WorkDir)
 			e.Setenv("GORACE", os.Getenv("GORACE"))
+			e.Setenv("REGISTRY", reg)
+			e.Setenv("ROOTFS", rootfs)
+			e.Setenv("FRESH", fresh)
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits":  exits,
 			"trials": trials,
+			"expand": expand,
 		},
 		UpdateScripts: os.Getenv("UPDATE_SCRIPTS") != "",
 	})

@@ -48,7 +48,7 @@ func (c *demoCmd) Run(ctx *boundCtx, a *app, g *grammar) error {
 	defer r.Close()
 
 	a.say("1. proving %d tasks: gold passes three times, doing nothing fails, each in a fresh copy", len(tasks))
-	proofs, err := a.prove(ctx, r, tasks, proveOptions{concurrent: c.Concurrent})
+	proofs, err := a.prove(ctx, r, tasks, proveOptions{concurrent: c.Concurrent, grammar: g})
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"assay/internal/job"
-	"assay/internal/stats"
 	"assay/internal/store"
 	"assay/internal/web"
 	"assay/trial"
@@ -19,6 +18,8 @@ type execution struct {
 	quiet  bool
 	report bool
 	next   string // what to try next; printed after the table
+
+	registries registryFlags
 }
 
 // deps wires the rooms of a job.
@@ -31,6 +32,11 @@ func (a *app) deps(r *rooms) job.Deps {
 
 // execute runs a job and prints its result table.
 func (a *app) execute(ctx *boundCtx, g *grammar, cfg job.Config, e execution) error {
+	if g.Offline {
+		if err := a.allHere(ctx, g, cfg); err != nil {
+			return err
+		}
+	}
 	r, err := a.open(ctx, g)
 	if err != nil {
 		return err
@@ -41,6 +47,10 @@ func (a *app) execute(ctx *boundCtx, g *grammar, cfg job.Config, e execution) er
 
 func (a *app) executeOn(ctx *boundCtx, g *grammar, r *rooms, cfg job.Config, e execution) error {
 	deps := a.deps(r)
+	var err error
+	if deps.Fetch, err = a.fetcher(g, r.images, e.registries); err != nil {
+		return err
+	}
 	p := a.progress(e.quiet)
 	deps.OnEvent = func(ev trial.Event) {
 		p.event(ev)
@@ -101,49 +111,6 @@ func (a *app) showJob(g *grammar, dir string) error {
 		return a.emit("job", summaryOf(v))
 	}
 	return web.Table(a.Stdout, web.FromView(v))
-}
-
-// plan prints what a run would do.
-func (a *app) plan(ctx context.Context, g *grammar, cfg job.Config) error {
-	p, err := job.Estimate(ctx, cfg)
-	if err != nil {
-		return usage(err)
-	}
-	assume := stats.Assumptions{}
-	diff, ok := stats.DetectablePaired(len(cfg.Tasks), max(1, cfg.Attempts), assume)
-	out := map[string]any{
-		"trials": p.Trials, "done": p.Done, "tasks": len(cfg.Tasks), "agents": len(cfg.Arms), "attempts": cfg.Attempts,
-		"expected_sec": p.Expected, "measured_trials": p.Measured, "longest_sec": p.Longest,
-	}
-	if ok {
-		out["smallest_difference"] = diff
-	}
-	if g.JSON {
-		return a.emit("plan", out)
-	}
-	w := a.Stdout
-	fmt.Fprintf(w, "trials     %d = %d tasks × %d agents × %d attempts", p.Trials, len(cfg.Tasks), len(cfg.Arms), cfg.Attempts)
-	if p.Done > 0 {
-		fmt.Fprintf(w, ", %d of them have a result already", p.Done)
-	}
-	fmt.Fprintln(w)
-	if p.Expected != nil {
-		fmt.Fprintf(w, "time       about %s at %d at once, from %d earlier trials of these tasks and agents\n", round(*p.Expected), cfg.Concurrent, p.Measured)
-	} else {
-		fmt.Fprintf(w, "time       unknown: no earlier trial of these tasks and agents in %s\n", short(filepath.Dir(cfg.Dir)))
-	}
-	if p.Longest != nil {
-		fmt.Fprintf(w, "           at most %s if every agent and verifier uses its whole limit\n", round(*p.Longest))
-	} else {
-		fmt.Fprintln(w, "           no upper bound: at least one task sets no limit for the agent (see --agent-timeout)")
-	}
-	if ok {
-		fmt.Fprintf(w, "difference between two agents that this sample can show (80 %% power, 5 %% level): %.0f points\n", 100*diff)
-	} else {
-		fmt.Fprintln(w, "difference: this sample is too small to show any")
-	}
-	fmt.Fprintf(w, "job        %s\n", short(cfg.Dir))
-	return nil
 }
 
 func round(sec float64) time.Duration {

@@ -18,7 +18,9 @@ met, 130 interrupted.`
 type grammar struct {
 	JSON  bool   `help:"Print typed JSON lines on stdout instead of text."`
 	Store string `help:"Where image layers are kept." placeholder:"DIR" env:"ASSAY_STORE"`
-	Env   string `short:"e" name:"env" enum:"ns,docker" default:"ns" env:"ASSAY_BACKEND" help:"What sandboxes are made of: ns (namespaces of this machine) or docker (containers of the engine at DOCKER_HOST)."`
+	Env   string `short:"e" name:"env" enum:",ns,docker" default:"" env:"ASSAY_BACKEND" help:"What sandboxes are made of: ns (namespaces of this machine; the default) or docker (containers of the engine at DOCKER_HOST)."`
+
+	Offline bool `env:"ASSAY_OFFLINE" help:"Fetch no image: what is not on this machine is missing."`
 
 	Demo demoCmd `cmd:"" group:"start" help:"Prove a few built-in tasks, run three agents on them, write a report."`
 

@@ -104,15 +104,18 @@ func (a *app) printTrials(g *grammar, v *store.View) error {
 }
 
 type jobResumeCmd struct {
-	Job        string   `arg:"" help:"Job directory."`
-	Rerun      []string `placeholder:"WORD" help:"Repeat trials of this fault, cause or trial name; repeatable. Replaced attempts are kept."`
-	Concurrent int      `short:"n" placeholder:"N" help:"Trials at once; default: as before."`
-	Quiet      bool     `short:"q" help:"No progress."`
-	Yes        bool     `short:"y" help:"Let tasks read the host variables they name."`
+	Job        string     `arg:"" help:"Job directory."`
+	Rerun      []string   `placeholder:"WORD" help:"Repeat trials of this fault, cause or trial name; repeatable. Replaced attempts are kept."`
+	Concurrent int        `short:"n" placeholder:"N" help:"Trials at once; default: as before."`
+	Quiet      bool       `short:"q" help:"No progress."`
+	Yes        bool       `short:"y" help:"Let tasks read the host variables they name."`
+	MinFree    *bytesFlag `name:"min-free" placeholder:"SIZE" help:"Pause while the disk has less room; default: as before."`
+	registryFlags
 }
 
 func (jobResumeCmd) Help() string {
-	return `Runs what has no result, with the tasks, agents and options the job was begun with.
+	return `Runs what has no result, with the tasks, agents and options the job was begun with, and on its backend.
+Tasks that the set has got since are left out: 'assay run' takes them in.
 
 Examples:
   assay job resume jobs/try1
@@ -130,10 +133,16 @@ func (c *jobResumeCmd) Run(ctx *boundCtx, a *app, g *grammar) error {
 		cfg.Concurrent = c.Concurrent
 	}
 	cfg.Rerun = c.Rerun
+	if c.MinFree != nil {
+		cfg.MinFree = int64(*c.MinFree)
+	}
+	if g.Env == "" {
+		g.Env = cfg.Backend
+	}
 	if err := a.allowHostEnv(cfg.Tasks, c.Yes); err != nil {
 		return err
 	}
-	return a.execute(ctx, g, cfg, execution{quiet: c.Quiet, report: true})
+	return a.execute(ctx, g, cfg, execution{quiet: c.Quiet, report: true, registries: c.registryFlags})
 }
 
 // buildCacheKept is how long build steps outlive their last use when a job is

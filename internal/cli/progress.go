@@ -23,6 +23,8 @@ type progress struct {
 	names   map[string]trial.Planned
 	said    map[string]bool // notes
 	counts  map[trial.Outcome]int
+	images  imagesShown
+	paused  string // why; empty: it is not
 	drawn   bool
 	last    time.Time
 	began   time.Time
@@ -42,6 +44,8 @@ func (p *progress) event(e trial.Event) {
 	switch e.Kind {
 	case trial.TrialPlanned:
 		p.total++
+	case trial.JobPaused, trial.JobContinued, trial.ImageStarted, trial.ImageMoved, trial.ImageReady:
+		p.before(e)
 	case trial.TrialStarted:
 		var m trial.Planned
 		if json.Unmarshal(e.Data, &m) == nil {
@@ -122,6 +126,10 @@ func (p *progress) draw(force bool) {
 		if n := phases[string(ph)]; n > 0 {
 			now = append(now, fmt.Sprintf("%d %s", n, ph))
 		}
+	}
+	now = append(p.images.now(), now...)
+	if p.paused != "" {
+		now = []string{p.paused}
 	}
 	s += "[" + strings.Join(now, ", ") + "]  " + time.Since(p.began).Round(time.Second).String()
 	if w := p.a.Columns; w > 1 && len(s) >= w {

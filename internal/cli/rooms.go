@@ -105,7 +105,7 @@ func newRooms(ctx context.Context, images *image.Store, backend sandbox.Backend)
 
 // build makes images for jobs.
 func (r *rooms) build(ctx context.Context, b job.BuildRequest) (image.Image, error) {
-	o := dockerfile.Options{Store: r.images, Backend: r.backend, Dir: image.HostPath(b.Dir), Resolve: r.resolve}
+	o := dockerfile.Options{Store: r.images, Backend: r.backend, Dir: image.HostPath(b.Dir), Resolve: b.Resolve}
 	if b.Base.ID != "" {
 		o.Resolve = func(context.Context, string) (image.Image, error) { return b.Base, nil }
 	}

@@ -28,10 +28,12 @@ type runCmd struct {
 	Disk       int64         `name:"disk-mb" placeholder:"MB" help:"Disk a sandbox may dirty, where the task says nothing."`
 	Network    string        `enum:"none,allowlist" default:"none" help:"The most network that a task gets of what it asks for: none, or an allow-list (the task's own hosts and --allow-host)."`
 	AllowHost  []string      `name:"allow-host" placeholder:"HOST" help:"Let sandboxes reach a host besides those of their task: NAME, *.SUFFIX, ADDRESS or CIDR, with an optional :PORT; NAME@private may resolve to a private address. Repeatable; means --network allowlist."`
-	Plan       bool          `help:"Print trials, expected time and the smallest difference this sample can show; run nothing."`
+	Plan       bool          `help:"Print trials, expected time, the images with what must be fetched, free disk, and the smallest difference this sample can show; run nothing."`
+	MinFree    bytesFlag     `name:"min-free" default:"1G" placeholder:"SIZE" help:"Begin nothing while the disk of the store or of the job has less room: the job pauses, and goes on by itself. 0: never pause."`
 	Yes        bool          `short:"y" help:"Let tasks read the host variables they name with $${VAR}."`
 	Quiet      bool          `short:"q" help:"No progress."`
 	Report     bool          `negatable:"" default:"true" help:"Write the HTML report at the end."`
+	registryFlags
 }
 
 func (runCmd) Help() string {
@@ -39,14 +41,19 @@ func (runCmd) Help() string {
 is Harbor's, plus events.ndjson. Run it again with a larger -k, more tasks or more agents: only what is
 missing is executed.
 
+Images are fetched and built before the first trial, each once; a trial whose image cannot be had ends at
+once and alone. Tasks with a fallback image use that, aloud, instead of fetching. With --offline nothing is
+fetched, and a job whose images are not all here is refused before it begins.
+
 Examples:
   assay run -p tasks -a oracle -a nop
   assay run -p tasks/fix-csv -a command:'./my-agent --yes' -k 5 --job-name try1
   assay run -p tasks -a oracle -k 10 --plan
+  assay run -p tasks -a oracle --min-free 20G --mirror https://mirror.example
   assay run -p tasks -a command:'pip install requests && ./agent' --allow-host pypi.org --allow-host '*.pythonhosted.org'
 
-Exit status: 0 every trial has a verdict (whatever it is), 1 the job broke, 2 usage, 3 some trials were
-lost to infrastructure, 130 interrupted (run it again, or 'assay job resume').`
+Exit status: 0 every trial has a verdict (whatever it is), 1 the job broke, or --offline and images are
+missing, 2 usage, 3 some trials were lost to infrastructure, 130 interrupted (run it again, or 'assay job resume').`
 }
 
 func (c *runCmd) Run(ctx *boundCtx, a *app, g *grammar) error {
@@ -91,11 +98,12 @@ func (c *runCmd) Run(ctx *boundCtx, a *app, g *grammar) error {
 		Dir: dir, Source: source, Path: path, Tasks: tasks, Arms: arms, Attempts: c.Attempts, Concurrent: c.Concurrent,
 		Retries: retries(c.Retries), Image: c.Image, Verifier: task.VerifierMode(c.Verifier),
 		AgentLimit: c.AgentLimit, TimeoutMult: c.Timeouts, Limits: sandbox.Limits{DiskBytes: c.Disk << 20},
+		MinFree: int64(c.MinFree),
 	}
 	if c.Plan {
-		return a.plan(ctx, g, cfg)
+		return a.plan(ctx, g, cfg, c.registryFlags)
 	}
-	return a.execute(ctx, g, cfg, execution{quiet: c.Quiet, report: c.Report})
+	return a.execute(ctx, g, cfg, execution{quiet: c.Quiet, report: c.Report, registries: c.registryFlags})
 }
 
 // retries maps the flag's 0, "none", to the configuration's negative.

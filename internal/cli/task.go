@@ -125,6 +125,7 @@ type taskProveCmd struct {
 	Concurrent int      `short:"n" default:"2" placeholder:"N" help:"Trials at once."`
 	Image      string   `placeholder:"NAME" help:"Prove on this image instead of the task's own."`
 	Yes        bool     `short:"y" help:"Let tasks read the host variables they name."`
+	registryFlags
 }
 
 func (taskProveCmd) Help() string {
@@ -154,7 +155,7 @@ func (c *taskProveCmd) Run(ctx *boundCtx, a *app, g *grammar) error {
 		return err
 	}
 	defer r.Close()
-	proofs, err := a.prove(ctx, r, tasks, proveOptions{concurrent: c.Concurrent, image: c.Image})
+	proofs, err := a.prove(ctx, r, tasks, proveOptions{concurrent: c.Concurrent, image: c.Image, grammar: g, registries: c.registryFlags})
 	if err != nil {
 		return err
 	}
@@ -164,6 +165,8 @@ func (c *taskProveCmd) Run(ctx *boundCtx, a *app, g *grammar) error {
 type proveOptions struct {
 	concurrent int
 	image      string
+	grammar    *grammar
+	registries registryFlags
 }
 
 // prove runs the proof and writes proof.json beside each sound task.
@@ -174,6 +177,9 @@ func (a *app) prove(ctx *boundCtx, r *rooms, tasks []*task.Task, o proveOptions)
 	}
 	defer os.RemoveAll(tmp)
 	deps := a.deps(r)
+	if deps.Fetch, err = a.fetcher(o.grammar, r.images, o.registries); err != nil {
+		return nil, err
+	}
 	p := a.progress(false)
 	deps.OnEvent = p.event
 	defer p.done()

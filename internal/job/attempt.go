@@ -152,7 +152,17 @@ func (a *attempt) resolve(ctx context.Context) error {
 		a.note(got.note)
 	}
 	a.image, a.rec.Image = got.image, got.used
-	return a.r.keepImage(a.image)
+	if err := a.r.keepImage(a.image); err != nil {
+		return err
+	}
+	for i := range t.Steps { // better now than when the agent has worked
+		if env, own := a.r.cfg.verifierEnvironment(t, t.Key(i)); own {
+			if _, err := a.r.images.get(ctx, env); err != nil {
+				return fmt.Errorf("image of the verifier: %w", err)
+			}
+		}
+	}
+	return nil
 }
 
 // note says something aloud: in the result and in the events.
@@ -366,8 +376,10 @@ func (a *attempt) stepDir(step, name string) string {
 
 // verifierMode decides where the verifier runs: the user's word, else the
 // task's where it needs more than sealed, else sealed.
-func (a *attempt) verifierMode(k task.Key) task.VerifierMode {
-	if m := a.r.cfg.Verifier; m != task.VerifierUnset {
+func (a *attempt) verifierMode(k task.Key) task.VerifierMode { return a.r.cfg.verifierMode(k) }
+
+func (c Config) verifierMode(k task.Key) task.VerifierMode {
+	if m := c.Verifier; m != task.VerifierUnset {
 		return m
 	}
 	if k.Mode != task.VerifierUnset {

@@ -17,7 +17,6 @@ import (
 // environment.kwargs, which Harbor leaves to the environment.
 type kwargs struct {
 	Path       string            `json:"path,omitempty"` // of the task or set, absolute
-	Limit      int               `json:"tasks,omitempty"`
 	Image      string            `json:"image,omitempty"`
 	Verifier   task.VerifierMode `json:"verifier,omitempty"`
 	AgentLimit float64           `json:"agent_timeout_sec,omitempty"`
@@ -25,6 +24,7 @@ type kwargs struct {
 	DiskBytes  int64             `json:"disk_bytes,omitempty"`
 	Network    sandbox.Network   `json:"network,omitempty"` // the job's cap
 	AllowHosts []string          `json:"allow_hosts,omitempty"`
+	MinFree    int64             `json:"min_free_bytes,omitempty"`
 }
 
 // config is the job's config.json: Harbor's schema, enough for Load to begin
@@ -39,14 +39,17 @@ func (r *run) config() store.JobConfig {
 	k := kwargs{Path: c.Path, Image: c.Image, Verifier: c.Verifier, AgentLimit: c.AgentLimit.Seconds(), Retries: c.Retries, DiskBytes: c.Limits.DiskBytes}
 	if c.Source != "" {
 		n := len(c.Tasks)
-		jc.Datasets = []store.DatasetConfig{{Path: c.Path, NTasks: &n}}
-		k.Limit = n
+		d := store.DatasetConfig{Path: c.Path, NTasks: &n}
+		for _, t := range c.Tasks { // by name: the set may grow
+			d.TaskNames = append(d.TaskNames, t.Name)
+		}
+		jc.Datasets = []store.DatasetConfig{d}
 	} else {
 		for _, t := range c.Tasks {
 			jc.Tasks = append(jc.Tasks, store.TaskConfig{Path: t.Dir})
 		}
 	}
-	k.Network, k.AllowHosts = c.Network, c.AllowHosts
+	k.Network, k.AllowHosts, k.MinFree = c.Network, c.AllowHosts, c.MinFree
 	if err := json.Unmarshal(raw(k), &jc.Environment.Kwargs); err != nil {
 		jc.Environment.Kwargs = nil // a struct of plain values always decodes into a map
 	}
@@ -99,7 +102,9 @@ func Load(dir string, parse func(spec string) (Arm, error)) (Config, error) {
 	}
 	cfg.Limits.DiskBytes = k.DiskBytes
 	cfg.Network, cfg.AllowHosts = k.Network, k.AllowHosts
-	if err := cfg.loadTasks(jc, k.Limit); err != nil {
+	cfg.Backend = strings.TrimPrefix(jc.Environment.ImportPath, "assay:")
+	cfg.MinFree = k.MinFree
+	if err := cfg.loadTasks(jc); err != nil {
 		return Config{}, err
 	}
 	for _, a := range jc.Agents {
@@ -116,14 +121,14 @@ func Load(dir string, parse func(spec string) (Arm, error)) (Config, error) {
 	return cfg, nil
 }
 
-func (c *Config) loadTasks(jc store.JobConfig, limit int) error {
+func (c *Config) loadTasks(jc store.JobConfig) error {
 	for _, d := range jc.Datasets {
 		tasks, _, err := task.LoadSet(d.Path)
 		if err != nil {
 			return fmt.Errorf("tasks of the job: %w", err)
 		}
-		if limit > 0 && len(tasks) > limit {
-			tasks = tasks[:limit]
+		if tasks, err = named(tasks, d); err != nil {
+			return fmt.Errorf("tasks of the job: %w", err)
 		}
 		c.Source = filepath.Base(d.Path)
 		c.Tasks = append(c.Tasks, tasks...)
@@ -138,9 +143,39 @@ func (c *Config) loadTasks(jc store.JobConfig, limit int) error {
 	return nil
 }
 
+// named picks the tasks that a job was begun with: by their names, or in a
+// job of an earlier version, which wrote none, the first so many.
+func named(set []*task.Task, d store.DatasetConfig) ([]*task.Task, error) {
+	if d.TaskNames == nil {
+		if d.NTasks != nil && *d.NTasks > 0 && len(set) > *d.NTasks {
+			set = set[:*d.NTasks]
+		}
+		return set, nil
+	}
+	by := map[string]*task.Task{}
+	for _, t := range set {
+		by[t.Name] = t
+	}
+	var all []*task.Task
+	for _, name := range d.TaskNames {
+		t, ok := by[name]
+		if !ok {
+			return nil, fmt.Errorf("%s has no task %q any more; put it back, or start another job", d.Path, name)
+		}
+		all = append(all, t)
+	}
+	return all, nil
+}
+
+// shape is the job's configuration, made once: every trial's is a copy of it.
+func (r *run) shape() store.JobConfig {
+	r.shaped.Do(func() { r.jobConfig = r.config() })
+	return r.jobConfig
+}
+
 // trialConfig is one trial's config.json and the same in full for its result.
 func (r *run) trialConfig(p *planned) store.TrialConfig {
-	return r.config().Trial(p.name, p.task.Dir, r.cfg.Source, r.job.ID(), armConfig(p.arm))
+	return r.shape().Trial(p.name, p.task.Dir, r.cfg.Source, r.job.ID(), armConfig(p.arm))
 }
 
 func (r *run) trialLock(p *planned) store.TrialLock {

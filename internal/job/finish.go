@@ -96,8 +96,8 @@ func (a *attempt) grade(ctx context.Context, step string, key task.Key, f frozen
 
 // verifierImage is the separate verifier's own image; nil means the task's.
 func (a *attempt) verifierImage(ctx context.Context, key task.Key) (*image.Image, error) {
-	env := environment{dir: key.ImageDir, name: key.Image, fallback: a.p.task.Config.Metadata.Assay.FallbackImage}
-	if env.dir == "" && env.name == "" {
+	env, own := a.r.cfg.verifierEnvironment(a.p.task, key)
+	if !own {
 		return nil, nil
 	}
 	got, err := a.r.images.get(ctx, env)

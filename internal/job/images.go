@@ -19,9 +19,11 @@ import (
 type images struct {
 	deps     Deps
 	override string
+	moved    func(trial.ImageMark) // how far a fetch is; may be nil
 
-	mu   sync.Mutex
-	made map[string]*imageOnce // guarded by mu; by environment directory
+	mu      sync.Mutex // guards both below
+	made    map[string]*imageOnce
+	fetches map[string]*fetch // by reference
 }
 
 type imageOnce struct {
@@ -53,11 +55,21 @@ func (m *images) task(ctx context.Context, t *task.Task) (resolved, error) {
 	if err := alone(t); err != nil {
 		return resolved{}, err
 	}
-	return m.get(ctx, environment{
+	return m.get(ctx, agentEnvironment(t))
+}
+
+func agentEnvironment(t *task.Task) environment {
+	return environment{
 		dir:      t.ImageDir(),
 		name:     t.Config.Environment.DockerImage,
 		fallback: t.Config.Metadata.Assay.FallbackImage,
-	})
+	}
+}
+
+// verifierEnvironment is a separate verifier's own; false: it has none.
+func (c Config) verifierEnvironment(t *task.Task, key task.Key) (environment, bool) {
+	env := environment{dir: key.ImageDir, name: key.Image, fallback: t.Config.Metadata.Assay.FallbackImage}
+	return env, c.verifierMode(key) == task.VerifierSeparate && (env.dir != "" || env.name != "")
 }
 
 // alone refuses a task whose Compose file has services beside the agent's: a
@@ -78,7 +90,7 @@ func alone(t *task.Task) error {
 // get resolves env once; waiting callers share the answer. A fault that may be
 // gone the next time is not remembered, so that a retry is one.
 func (m *images) get(ctx context.Context, env environment) (resolved, error) {
-	key := env.dir + "\x00" + env.name
+	key := m.key(env)
 	m.mu.Lock()
 	o := m.made[key]
 	if o == nil {
@@ -100,6 +112,24 @@ func (m *images) get(ctx context.Context, env environment) (resolved, error) {
 	return resolved{o.img, o.used, o.note}, o.err
 }
 
+// known is the error that was remembered of an environment; nil: none, or it
+// was not asked for.
+func (m *images) known(env environment) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if o := m.made[m.key(env)]; o != nil {
+		return o.err
+	}
+	return nil
+}
+
+// forget lets an environment be tried again.
+func (m *images) forget(env environment) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.made, m.key(env))
+}
+
 // passing reports whether an image that could not be had may be had next time.
 func passing(err error) bool {
 	e, known := blame(err, trial.PhaseImage).Ending()
@@ -110,9 +140,9 @@ func (m *images) resolve(ctx context.Context, env environment) (image.Image, tri
 	base := m.override
 	if base == "" && env.name != "" {
 		// docker_image wins over a Dockerfile, as in Harbor
-		img, err := m.deps.Resolve(ctx, env.name)
+		img, err := m.finder(env)(ctx, env.name)
 		if err == nil {
-			return img, trial.ImageUsed{ID: string(img.ID), Source: env.name}, "", nil
+			return img, trial.ImageUsed{ID: string(img.ID), Source: env.name, Digest: registryDigest(img, env.name)}, "", nil
 		}
 		return m.fallBack(ctx, env, err)
 	}
@@ -121,14 +151,14 @@ func (m *images) resolve(ctx context.Context, env environment) (image.Image, tri
 			fmt.Errorf("%s: neither Dockerfile nor docker_image", env.dir)}
 	}
 	if base == "" {
-		img, err := m.deps.Build(ctx, BuildRequest{Dir: env.dir})
+		img, err := m.deps.Build(ctx, BuildRequest{Dir: env.dir, Resolve: m.finder(env)})
 		if err == nil {
 			return img, trial.ImageUsed{ID: string(img.ID), Source: "Dockerfile"}, "", nil
 		}
 		return m.fallBack(ctx, env, err)
 	}
-	img, err := m.on(ctx, env, base)
-	return img, trial.ImageUsed{ID: string(img.ID), Source: base}, "", err
+	img, err := m.on(ctx, env, base, m.have)
+	return img, trial.ImageUsed{ID: string(img.ID), Source: base, Digest: registryDigest(img, base)}, "", err
 }
 
 // fallBack uses the task's fallback image, aloud, when and only when the image
@@ -138,21 +168,21 @@ func (m *images) fallBack(ctx context.Context, env environment, err error) (imag
 	if !errors.As(err, &missing) || env.fallback == "" {
 		return image.Image{}, trial.ImageUsed{}, "", err
 	}
-	img, err := m.on(ctx, env, env.fallback)
+	img, err := m.on(ctx, env, env.fallback, m.deps.Resolve)
 	note := fmt.Sprintf("image %s is not on this machine: fallback image %q is used instead", missing.Ref, env.fallback)
-	return img, trial.ImageUsed{ID: string(img.ID), Source: env.fallback, Fallback: true}, note, err
+	return img, trial.ImageUsed{ID: string(img.ID), Source: env.fallback, Digest: registryDigest(img, env.fallback), Fallback: true}, note, err
 }
 
 // on applies the task's Dockerfile, if it has one, to another base.
-func (m *images) on(ctx context.Context, env environment, name string) (image.Image, error) {
-	base, err := m.deps.Resolve(ctx, name)
+func (m *images) on(ctx context.Context, env environment, name string, find func(context.Context, string) (image.Image, error)) (image.Image, error) {
+	base, err := find(ctx, name)
 	if err != nil {
 		return image.Image{}, err
 	}
 	if !env.builds() || env.name != "" {
 		return base, nil
 	}
-	return m.deps.Build(ctx, BuildRequest{Dir: env.dir, Base: base})
+	return m.deps.Build(ctx, BuildRequest{Dir: env.dir, Base: base, Resolve: find})
 }
 
 // keepImage writes down what an image of the job is made of and leases its

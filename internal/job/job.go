@@ -46,6 +46,9 @@ type Config struct {
 	TimeoutMult float64           // 1
 	Network     sandbox.Network   // the most a task gets of what it asks for; zero: none
 	AllowHosts  []string          // rules of the operator's own, for every task with an allow-list or no policy
+
+	Backend string // that the job was begun on, as Load tells; empty: whatever Deps has
+	MinFree int64  // bytes that the store's and the job's file systems must have free for anything to begin; 0: not looked at
 }
 
 // Deps are the rooms a job works with.
@@ -54,6 +57,9 @@ type Deps struct {
 	Backend sandbox.Backend
 	// Resolve finds an image by its name, the pseudo-image "host" included.
 	Resolve func(ctx context.Context, ref string) (image.Image, error)
+	// Fetch brings an image that Resolve does not find, telling how far it is;
+	// nil: nothing is fetched. What came before it was cut off is not fetched again.
+	Fetch func(ctx context.Context, ref string, tell func(done, total int64)) (image.Image, error)
 	// Build makes an image from a task's Dockerfile.
 	Build func(ctx context.Context, r BuildRequest) (image.Image, error)
 	// Egress makes the way out of a sandbox; nil: there is none.
@@ -72,6 +78,8 @@ type Deps struct {
 type BuildRequest struct {
 	Dir  string      // build context on the host; holds the Dockerfile
 	Base image.Image // replaces the base of every FROM when it has an ID
+	// Resolve finds the image of a FROM or --from that Base does not replace.
+	Resolve func(ctx context.Context, ref string) (image.Image, error)
 }
 
 // Summary is what a run of a job came to.

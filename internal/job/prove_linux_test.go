@@ -185,10 +185,10 @@ func TestLoad(t *testing.T) {
 	}
 	for _, c := range []Config{
 		{Source: "set", Path: set, Tasks: tasks[:2], Attempts: 1, Retries: -1, Concurrent: 3, Image: "host", Verifier: task.VerifierLive, AgentLimit: 90 * time.Second, TimeoutMult: 1.5,
-			Limits: sandbox.Limits{DiskBytes: 64 << 20}},
+			Limits: sandbox.Limits{DiskBytes: 64 << 20}, MinFree: 1},
 		{Path: tasks[2].Dir, Tasks: tasks[2:], Attempts: 2, Retries: 1, Concurrent: 1, TimeoutMult: 1},
 	} {
-		c.Dir = filepath.Join(w.jobs, "load-"+c.Source)
+		c.Dir, c.Backend = filepath.Join(w.jobs, "load-"+c.Source), "ns"
 		c.Arms = []Arm{gold(), {Spec: "named", From: "command:echo done >answer", Agent: command.New("echo done >answer")}}
 		w.run(c)
 		got, err := Load(c.Dir, parse)

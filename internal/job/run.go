@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -35,6 +36,10 @@ type run struct {
 	images *images
 	uid    sandbox.UIDMode
 	began  time.Time
+	room   room
+
+	shaped    sync.Once
+	jobConfig store.JobConfig // once shaped
 
 	mu      sync.Mutex // guards all below
 	kept    map[image.ID]bool
@@ -55,6 +60,7 @@ func Run(ctx context.Context, cfg Config, deps Deps) (Summary, error) {
 		cfg.Retries = defaultRetries
 	}
 	r := &run{cfg: cfg, deps: deps, images: &images{deps: deps, override: cfg.Image}}
+	r.images.moved = func(m trial.ImageMark) { r.emit("", 0, trial.ImageMoved, m) }
 	r.summary.Counts = map[trial.Outcome]int{}
 	r.began = time.Now()
 	digests, err := digestAll(cfg.Tasks)
@@ -83,7 +89,7 @@ func Run(ctx context.Context, cfg Config, deps Deps) (Summary, error) {
 	if err := r.announce(all, fresh); err != nil {
 		return r.summary, err
 	}
-	if err := r.pool(ctx, todo); err != nil {
+	if err := r.all(ctx, todo); err != nil {
 		return r.summary, err
 	}
 	return r.summary, r.close(ctx)
@@ -101,11 +107,23 @@ func digestAll(tasks []*task.Task) (map[string]string, error) {
 	return digests, nil
 }
 
-// pool gives out slots. The first failure to record anything ends the job,
-// since results that cannot be kept are worth nothing.
+// all prepares the images and runs the trials. The first failure to record
+// anything ends the job, since results that cannot be kept are worth nothing.
+func (r *run) all(ctx context.Context, todo []*planned) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	r.mu.Lock()
+	r.stop = stop
+	r.mu.Unlock()
+	todo, err := r.prepare(ctx, todo)
+	if err != nil {
+		return err
+	}
+	return r.pool(ctx, todo)
+}
+
+// pool gives out slots.
 func (r *run) pool(ctx context.Context, todo []*planned) error {
-	ctx, r.stop = context.WithCancelCause(ctx)
-	defer r.stop(nil)
 	g := errgroup.Group{}
 	g.SetLimit(r.cfg.Concurrent)
 	for _, p := range todo {
@@ -113,10 +131,14 @@ func (r *run) pool(ctx context.Context, todo []*planned) error {
 			break
 		}
 		g.Go(func() error {
+			err := r.wait(ctx, 0)
 			if ctx.Err() != nil {
 				return nil
 			}
-			if err := r.trial(ctx, p); err != nil {
+			if err == nil {
+				err = r.trial(ctx, p)
+			}
+			if err != nil {
 				r.fail(err)
 			}
 			return nil
@@ -156,6 +178,17 @@ func (r *run) trial(ctx context.Context, p *planned) error {
 		if err != nil {
 			return err
 		}
+		if a.rec.Cause == trial.CauseHostDisk && r.low() && ctx.Err() == nil {
+			// No trial fails for want of room: this one begins anew when there is some.
+			if err := r.wait(ctx, 0); err != nil {
+				return err
+			}
+			if err := r.again(p, a); err != nil {
+				return err
+			}
+			try--
+			continue
+		}
 		if e.Retried && try < r.cfg.Retries && ctx.Err() == nil {
 			if err := r.again(p, a); err != nil {
 				return err
@@ -168,7 +201,20 @@ func (r *run) trial(ctx context.Context, p *planned) error {
 			wait *= 2
 			continue
 		}
-		return r.commit(a)
+		return r.commitWithRoom(ctx, a)
+	}
+}
+
+// commitWithRoom commits a result; if the disk is full, once it is not.
+func (r *run) commitWithRoom(ctx context.Context, a *attempt) error {
+	for {
+		err := r.commit(a)
+		if !full(err) || !r.low() || ctx.Err() != nil {
+			return err
+		}
+		if err := r.wait(ctx, 0); err != nil {
+			return err
+		}
 	}
 }
 
@@ -223,7 +269,8 @@ func (r *run) commit(a *attempt) error {
 
 // emit appends an event. A job whose events cannot be written is broken.
 func (r *run) emit(name string, attempt int, kind trial.Kind, data any) {
-	if err := r.job.Announce(kind, name, attempt, data); err != nil {
+	err := r.job.Announce(kind, name, attempt, data)
+	if err != nil && !(full(err) && r.low()) { // what is told on the way may be lost to a full disk
 		r.fail(err)
 	}
 }
@@ -313,6 +360,22 @@ func (r *run) open() error {
 		return err
 	}
 	r.job, r.summary.Recovery = j, rec
+	return r.sameBackend()
+}
+
+// sameBackend refuses to go on with a job on another backend than its own: two
+// kinds of walls must not stand in one table.
+func (r *run) sameBackend() error {
+	jc, err := store.ReadConfig(r.cfg.Dir)
+	if err == nil {
+		was, is := strings.TrimPrefix(jc.Environment.ImportPath, "assay:"), r.deps.Backend.Capabilities().Name
+		if was != "" && was != is {
+			err = fmt.Errorf("backend: %w: it was %s and is %s; go on with -e %[2]s, or start another job with --job-name", ErrChanged, was, is)
+		}
+	}
+	if err != nil {
+		return errors.Join(err, r.job.Close())
+	}
 	return nil
 }
 
