@@ -77,7 +77,8 @@ type Trees interface {
 	Put(ctx context.Context, dst image.Path, tar io.Reader) error
 	// Get writes src as a tar stream: a directory's content relative to it, a
 	// file as one entry of its base name. Links are entries, never followed;
-	// devices and sockets are left out. A missing src is fs.ErrNotExist, one
+	// devices and sockets are left out, and below mounts of the host what the
+	// sandbox's root may not read. A missing src is fs.ErrNotExist, one
 	// larger than maxBytes (0: no cap) is ErrTooLarge.
 	Get(ctx context.Context, src image.Path, tar io.Writer, maxBytes int64) error
 }

@@ -379,7 +379,7 @@ func (b *Backend) create(ctx context.Context, spec sandbox.Spec) (*Sandbox, erro
 	s.pid = r.Pid
 	s.confine()
 	if err := s.begin(ctx, entered, out); err != nil {
-		b.destroy(s.name)
+		err = errors.Join(err, b.destroy(s.name))
 		s.release()
 		return nil, err
 	}
@@ -555,13 +555,20 @@ func (b *Backend) openAll(q request) (fds []int, err error) {
 	return fds, nil
 }
 
-// destroy ends what the keeper has of a sandbox.
-func (b *Backend) destroy(name string) {
+// destroy ends what the keeper has of a sandbox. Its error is that processes
+// live on, which a disk or a network file system does not let go.
+func (b *Backend) destroy(name string) error {
 	b.mu.Lock()
 	delete(b.boxes, name)
 	b.mu.Unlock()
-	_, fds, _ := b.call(context.Background(), request{Op: opDestroy, Sandbox: name}) // a keeper that is gone took it along
+	ctx, cancel := context.WithTimeout(context.Background(), changeTime)
+	defer cancel()
+	_, fds, _ := b.call(ctx, request{Op: opDestroy, Sandbox: name}) // a keeper that is gone took it along
 	closeFDs(fds)
+	if ctx.Err() != nil {
+		return fmt.Errorf("close sandbox: its processes have not ended %v after they were killed: they wait for a disk or a file system that does not answer", changeTime)
+	}
+	return nil
 }
 
 // Drop frees a snapshot. Sandboxes made from it live on.

@@ -109,7 +109,8 @@ func (p *packer) dir(parent int, base, rel string, depth int) error {
 	slices.Sort(names)
 	for _, n := range names {
 		err := p.entry(fd, n, path.Join(rel, n), depth)
-		if err != nil && !errors.Is(err, unix.ENOENT) { // it went meanwhile
+		// It went meanwhile, or belongs to a user of the host: the sandbox's own root owns all the rest.
+		if err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EACCES) {
 			return err
 		}
 	}

@@ -187,7 +187,11 @@ func (k *keeper) setUp(fds []int) (notes []reply, err error) {
 	if k.host, err = unix.Open("/host", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
 		return nil, err
 	}
-	if k.spawner, err = newSpawner(k.conf.Warm, k.conf.Without); err != nil {
+	program := keeperExe
+	if !k.without(sandbox.DefProgram) {
+		program = k.readOnlyProgram(keeperExe)
+	}
+	if k.spawner, err = newSpawner(program, k.conf.Warm, k.conf.Without); err != nil {
 		return nil, err
 	}
 	inMemory := k.tryVolume(false)

@@ -116,7 +116,7 @@ func mergeName(fds []int, base, rel string, v visitor, depth int) error {
 	defer func() { closeFDs(subs) }()
 	opaque := false
 	for i, fd := range fds {
-		sub, err := unix.Openat(fd, base, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		sub, err := unix.Openat(fd, base, unix.O_RDONLY|unix.O_DIRECTORY|follow(v)|unix.O_CLOEXEC, 0)
 		if err == unix.ENOENT && i > 0 {
 			continue
 		}
@@ -142,6 +142,15 @@ func mergeName(fds []int, base, rel string, v visitor, depth int) error {
 		return err
 	}
 	return v.leave()
+}
+
+// follow is what keeps a directory that was looked at before from having become
+// a link; a copier may be told to do without.
+func follow(v visitor) int {
+	if c, ok := v.(*copier); ok {
+		return c.noFollow
+	}
+	return unix.O_NOFOLLOW
 }
 
 func isWhiteout(st *unix.Stat_t) bool {

@@ -66,7 +66,7 @@ func (s *Sandbox) start(ctx context.Context, cmd sandbox.Command) (*process, err
 		}
 		s.b.giveAway(theirs)
 	}
-	if size := bytesOf(m.Strs); size > maxArguments { // a message that the init cannot take would end it
+	if size := bytesOf(m.Strs); size > maxArguments && !s.b.conf.without(sandbox.DefArguments) { // a message that the init cannot take would end it
 		p.free()
 		return nil, fmt.Errorf("%d bytes of arguments and environment: %w: %w", size, syscall.E2BIG, sandbox.ErrNotStarted)
 	}

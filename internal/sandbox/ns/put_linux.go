@@ -280,9 +280,62 @@ func clearName(dir int, base string) error {
 	return err
 }
 
+// file writes a file's content. It is open for writing only while births are
+// held up, and never while it waits for whoever sends the content: a source on
+// the host that stalls must hold up nobody else.
 func (u *unpacker) file(dir int, base string, mode uint32, h *tar.Header, content io.Reader) error {
+	at := -1 // the file, not open for writing
+	defer func() {
+		if at >= 0 {
+			unix.Close(at)
+		}
+	}()
+	for {
+		n, err := io.ReadFull(content, u.buf)
+		last := err == io.EOF || err == io.ErrUnexpectedEOF
+		if err != nil && !last {
+			return err
+		}
+		if at, err = u.piece(dir, base, at, u.buf[:n], func(fd int) error {
+			if !last {
+				return nil
+			}
+			return finish(fd, mode, h)
+		}); err != nil || last {
+			return err
+		}
+	}
+}
+
+// piece appends to the file that at refers to, or makes it, and returns what
+// refers to it then.
+func (u *unpacker) piece(dir int, base string, at int, b []byte, then func(fd int) error) (int, error) {
 	u.births.RLock()
 	defer u.births.RUnlock()
+	var fd int
+	var err error
+	if at < 0 {
+		fd, err = u.create(dir, base)
+	} else {
+		fd, err = unix.Open(fdPath(at), unix.O_WRONLY|unix.O_APPEND|unix.O_CLOEXEC, 0)
+	}
+	if err != nil {
+		return at, err
+	}
+	f := os.NewFile(uintptr(fd), base)
+	defer f.Close()
+	if _, err := f.Write(b); err != nil {
+		return at, err
+	}
+	if at < 0 && len(b) == len(u.buf) { // there may be more
+		if at, err = unix.Open(fdPath(fd), unix.O_PATH|unix.O_CLOEXEC, 0); err != nil {
+			return -1, err
+		}
+	}
+	return at, then(fd)
+}
+
+func (u *unpacker) create(dir int, base string) (int, error) {
 	flags := unix.O_CREAT | unix.O_EXCL | unix.O_WRONLY | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	if u.k.without(sandbox.DefTreePaths) {
 		flags = unix.O_CREAT | unix.O_TRUNC | unix.O_WRONLY | unix.O_CLOEXEC
@@ -293,14 +346,11 @@ func (u *unpacker) file(dir int, base string, mode uint32, h *tar.Header, conten
 			fd, err = unix.Openat(dir, base, flags, 0o600)
 		}
 	}
-	if err != nil {
-		return err
-	}
-	f := os.NewFile(uintptr(fd), base)
-	defer f.Close()
-	if _, err := io.CopyBuffer(struct{ io.Writer }{f}, struct{ io.Reader }{content}, u.buf); err != nil {
-		return err
-	}
+	return fd, err
+}
+
+// finish sets what a file has besides its content.
+func finish(fd int, mode uint32, h *tar.Header) error {
 	for key, v := range h.PAXRecords {
 		name, ok := strings.CutPrefix(key, "SCHILY.xattr.")
 		if ok && strings.HasPrefix(name, "user.") && !strings.HasPrefix(name, "user.overlay.") {

@@ -124,7 +124,11 @@ const shmBytes = 64 << 20
 // enter is the message that makes a tree the sandbox's root. The keeper sends
 // it on with the root and the binds.
 func (s *Sandbox) enter() (pid1.Message, awaited) {
-	m := pid1.Message{Kind: pid1.Enter, Nums: []int64{min(shmBytes, s.limits.DiskBytes), int64(len(s.spec.Image.Binds) + len(s.spec.Mounts))}}
+	shm := min(shmBytes, s.limits.DiskBytes)
+	if s.b.conf.without(sandbox.DefDisk) {
+		shm = 1 << 40
+	}
+	m := pid1.Message{Kind: pid1.Enter, Nums: []int64{shm, int64(len(s.spec.Image.Binds) + len(s.spec.Mounts))}}
 	for _, r := range s.spec.Relays {
 		m.Nums = append(m.Nums, int64(r.Port))
 	}
@@ -532,10 +536,10 @@ func (s *Sandbox) Close() error {
 		s.reader.Wait()
 		return nil
 	}
-	s.b.destroy(s.name)
+	err := s.b.destroy(s.name)
 	s.ended()
 	s.release()
-	return nil
+	return err
 }
 
 // shut marks the sandbox closed; the second time is false.

@@ -71,9 +71,9 @@ func (p *initProc) ended() {
 	close(p.done)
 }
 
-func newSpawner(warm int, without sandbox.Defences) (*spawner, error) {
+func newSpawner(program, warm int, without sandbox.Defences) (*spawner, error) {
 	// Away from the numbers that an init is born with.
-	exe, err := unix.FcntlInt(keeperExe, unix.F_DUPFD_CLOEXEC, 64)
+	exe, err := unix.FcntlInt(uintptr(program), unix.F_DUPFD_CLOEXEC, 64)
 	if err != nil {
 		return nil, err
 	}

@@ -83,4 +83,5 @@ var (
 	_ = [1]int{}[uint64(sandbox.DefNet)^pid1.WithoutNet]
 	_ = [1]int{}[uint64(sandbox.DefIPC)^pid1.WithoutIPC]
 	_ = [1]int{}[uint64(sandbox.DefUTS)^pid1.WithoutUTS]
+	_ = [1]int{}[uint64(sandbox.DefTreePaths)^pid1.WithoutTreePaths]
 )

@@ -51,6 +51,7 @@ const (
 func prepare(s *server, chrooted bool) error {
 	prctl := func(op, arg uintptr) { syscall.RawSyscall6(syscall.SYS_PRCTL, op, arg, 0, 0, 0, 0) }
 	prctl(prSetPdeathsig, uintptr(syscall.SIGKILL))
+	goFirst() // while this process may still be looked into, by itself too
 	if !s.lacks(WithoutDumpable) {
 		prctl(prSetDumpable, 0) // keeps ptrace and /proc/1/{exe,fd,root,mem} from programs inside
 	}
@@ -87,6 +88,26 @@ func prepare(s *server, chrooted bool) error {
 }
 
 const atCWD = -100
+
+// oomScore is half of the machine's memory, in thousandths.
+const oomScore = 500
+
+// goFirst makes this process and all its programs the ones that the kernel
+// ends when the machine's memory is full, before whoever holds them. Among
+// them the largest goes first, which an init never is.
+func goFirst() {
+	fd, err := syscall.Open("/proc/self/oom_score_adj", syscall.O_RDWR|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return // a /proc that hides it
+	}
+	defer syscall.Close(fd)
+	var buf [16]byte
+	n, err := syscall.Read(fd, buf[:])
+	if err != nil || n < 2 || buf[0] == '-' {
+		n, buf[0] = 2, '0' // protected like whoever started it, which programs must not be
+	}
+	_, _ = syscall.Write(fd, []byte(itoa(int64(min(number(string(buf[:n-1]))+oomScore, 1000)))))
+}
 
 func errno(err error) syscall.Errno {
 	if err == nil {

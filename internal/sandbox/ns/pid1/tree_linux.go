@@ -28,7 +28,7 @@ func (s *server) enter(m Message, fds []int) error {
 		return err
 	}
 	for i, fd := range fds[1:] {
-		if err := mountOn(root, fd, m.Strs[i+1]); err != nil {
+		if err := s.mountIn(root, fd, m.Strs[i+1]); err != nil {
 			return err
 		}
 	}
@@ -143,8 +143,11 @@ func (s *server) forbidNesting(proc int) error {
 		return nil
 	}
 	fd, e := openat2(proc, "sys/user/max_user_namespaces", syscall.O_WRONLY, 0)
-	if e != 0 {
+	if e == syscall.ENOENT {
 		return nil // a kernel that has no user namespaces to forbid
+	}
+	if e != 0 {
+		return failed("forbid further user namespaces", e)
 	}
 	defer syscall.Close(fd)
 	_, err := syscall.Write(fd, []byte("0"))
@@ -167,10 +170,10 @@ func (s *server) moveIn(root int, shm int64) error {
 			return err
 		}
 	}
-	if err := mountOn(root, s.next.proc, "proc"); err != nil {
+	if err := s.mountIn(root, s.next.proc, "proc"); err != nil {
 		return err
 	}
-	if err := mountOn(root, s.next.dev, "dev"); err != nil {
+	if err := s.mountIn(root, s.next.dev, "dev"); err != nil {
 		return err
 	}
 	for _, f := range [...][2]*int{{&s.proc, &s.next.proc}, {&s.dev, &s.next.dev}, {&s.pts, &s.next.pts}} {
@@ -196,13 +199,15 @@ func (s *server) keep(to *int, mount int, flags uint64) error {
 }
 
 // devices fills /dev. The nodes are the host's, bound one by one: a user
-// namespace may not make any.
+// namespace may not make any but 0:0, which stands below each, so that a
+// directory says "device" to who looks there alone, as find -type f does.
 func devices(dev int) error {
 	for _, name := range [...]string{"null", "zero", "full", "random", "urandom", "tty"} {
 		src, e := openat2(atCWD, "hostdev/"+name, oPath, 0)
 		if e != 0 {
 			return failed("open device "+name, e)
 		}
+		_ = syscall.Mknodat(dev, name, syscall.S_IFCHR|0o666, 0) // before Linux 5.8 a file has to do
 		at, e := fileAt(dev, name)
 		if e == 0 {
 			e = bindAt(src, at)

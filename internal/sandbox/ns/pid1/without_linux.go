@@ -20,6 +20,8 @@ const (
 	WithoutNet
 	WithoutIPC
 	WithoutUTS
+
+	WithoutTreePaths uint64 = 1 << 23
 )
 
 // WithoutArg begins the argument that tells an init; a decimal number follows.
@@ -59,4 +61,19 @@ func (s *server) renewed() int {
 // leak lets programs inherit a descriptor of before the tree.
 func leak(fd int) {
 	_, _, _ = syscall.RawSyscall(syscall.SYS_FCNTL, uintptr(fd), syscall.F_SETFD, 0)
+}
+
+// mountIn attaches a mount at a path of a tree, whose links lead nowhere else
+// (CVE-2021-30465); without that wall, to wherever they point.
+func (s *server) mountIn(root, mount int, target string) error {
+	if !s.lacks(WithoutTreePaths) {
+		return mountOn(root, mount, target)
+	}
+	_ = syscall.Mkdirat(root, target, 0o755) // it may be there
+	at, err := syscall.Openat(root, target, oPath|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return failed("mount "+target, errno(err))
+	}
+	defer syscall.Close(at)
+	return failed("mount "+target, attach(mount, at))
 }
