@@ -60,7 +60,7 @@ func Main(args []string, w World) int {
 	if code, handled := ns.Main(args); handled {
 		return code
 	}
-	if code, handled := hostile.Main(args, openWithout); handled {
+	if code, handled := hostile.Main(args, arenaHost()); handled {
 		return code
 	}
 	if code, handled := inside.Main(args); handled {

@@ -16,6 +16,7 @@ import (
 
 	"assay/internal/image"
 	"assay/internal/sandbox/docker/inside"
+	"assay/internal/sandbox/hostile"
 	"assay/internal/sandbox/ns"
 )
 
@@ -25,6 +26,9 @@ func TestMain(m *testing.M) {
 		os.Exit(code)
 	}
 	if code, handled := inside.Main(os.Args); handled {
+		os.Exit(code)
+	}
+	if code, handled := hostile.Main(os.Args, arenaHost()); handled {
 		os.Exit(code)
 	}
 	testscript.Main(m, map[string]func(){

@@ -4,10 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/netip"
 	"os"
 	"path"
 	"path/filepath"
+	"strings"
 
+	"assay/internal/egress"
 	"assay/internal/image"
 	"assay/internal/sandbox"
 	"assay/internal/sandbox/hostile"
@@ -123,4 +127,25 @@ func openWithout(ctx context.Context, dir image.HostPath, without sandbox.Defenc
 		return nil, err
 	}
 	return ns.Open(ctx, ns.Config{Store: st, Without: without})
+}
+
+// arenaHost is what an attack within another sandbox needs to be its host.
+func arenaHost() hostile.Host {
+	return hostile.Host{Open: openWithout, Gate: func(rules []string, names hostile.Lookup) (sandbox.Egress, error) {
+		parsed, err := egress.ParseRules(rules, false)
+		if err != nil {
+			return nil, err
+		}
+		return egress.New(egress.Config{Rules: parsed, Resolver: table(names)}), nil
+	}}
+}
+
+// table is a resolver that asks nobody.
+type table func(name string) []netip.Addr
+
+func (t table) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, error) {
+	if found := t(strings.TrimSuffix(host, ".")); len(found) > 0 {
+		return found, nil
+	}
+	return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"sync/atomic"
 	"syscall"
 	"time"
 	"unsafe"
@@ -20,7 +21,7 @@ import (
 
 // Main runs the attacker if args are an attacker's. It refuses to outside of a
 // user namespace.
-func Main(args []string, open Opener) (exit int, handled bool) {
+func Main(args []string, host Host) (exit int, handled bool) {
 	if len(args) < 2 || args[0] != marker {
 		return 0, false
 	}
@@ -32,7 +33,7 @@ func Main(args []string, open Opener) (exit int, handled bool) {
 	case args[1] == "alive":
 		fmt.Println("alive")
 	case args[1] == "arena" && len(args) == 4:
-		v := arena(args[2], args[3], open)
+		v := arena(args[2], args[3], host)
 		_ = json.NewEncoder(os.Stdout).Encode(v)
 	default:
 		return attacker(args[1], args[2:]), true
@@ -41,14 +42,20 @@ func Main(args []string, open Opener) (exit int, handled bool) {
 }
 
 // arena is this program as the host of a sandbox within a sandbox.
-func arena(name, how string, open Opener) verdict {
+func arena(name, how string, host Host) verdict {
 	i := slices.IndexFunc(attacks(), func(a attack) bool { return a.name == name })
 	if i < 0 {
 		return verdict{Err: "no such attack"}
 	}
 	a := attacks()[i]
 	ctx := context.Background()
-	if err := setBait(); err != nil {
+	if a.own {
+		if err := moveOut(); err != nil {
+			return verdict{Err: "copy this program: " + err.Error()}
+		}
+	}
+	found := &atomic.Int64{}
+	if err := setBait(found); err != nil {
 		return verdict{Err: "set bait: " + err.Error()}
 	}
 	if how == "naked" {
@@ -59,11 +66,11 @@ func arena(name, how string, open Opener) verdict {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return verdict{Err: err.Error()}
 	}
-	b, err := open(ctx, dir, off)
+	b, err := host.Open(ctx, dir, off)
 	if err != nil {
 		return verdict{Err: "a sandbox within: " + err.Error()}
 	}
-	return a.run(ctx, b, arenaImage(), dir, off) // nothing is closed: the outer sandbox ends it all
+	return a.run(ctx, b, arenaImage(), dir, off, surroundings{gate: host.Gate, found: found}) // nothing is closed: the outer sandbox ends it all
 }
 
 // arenaImage is made of what the outer sandbox shows.
@@ -75,6 +82,23 @@ func arenaImage() image.Image {
 		}
 	}
 	return img
+}
+
+// moveOut goes on as a copy of this program that belongs to the arena, as one
+// does that an ordinary user has installed.
+func moveOut() error {
+	const at = "/dev/shm/assay"
+	if _, err := os.Stat(at); err == nil {
+		return nil // this is it
+	}
+	b, err := os.ReadFile("/proc/self/exe")
+	if err == nil {
+		err = os.WriteFile(at, b, 0o755)
+	}
+	if err != nil {
+		return err
+	}
+	return syscall.Exec(at, os.Args, os.Environ())
 }
 
 // nakedRun makes the attack as an ordinary process of the arena, beside a
@@ -111,9 +135,10 @@ const (
 )
 
 // setBait makes listeners, shared memory and a key in the arena's namespaces.
-func setBait() error {
+// found counts who comes to the listeners.
+func setBait(found *atomic.Int64) error {
 	for _, err := range []error{
-		addAddress(metadata), listen("tcp", fmt.Sprintf("0.0.0.0:%d", baitPort)), listen("unix", baitSocket), datagrams(),
+		addAddress(metadata), listen("tcp", fmt.Sprintf(":%d", baitPort), found), listen("unix", baitSocket, found), datagrams(),
 	} {
 		if err != nil {
 			return err
@@ -131,7 +156,7 @@ func setBait() error {
 }
 
 // listen greets whoever connects.
-func listen(network, addr string) error {
+func listen(network, addr string, found *atomic.Int64) error {
 	l, err := net.Listen(network, addr)
 	if err != nil {
 		return err
@@ -142,6 +167,7 @@ func listen(network, addr string) error {
 			if err != nil {
 				return
 			}
+			found.Add(1)
 			fmt.Fprintln(c, bait)
 			c.Close()
 		}

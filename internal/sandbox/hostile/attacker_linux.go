@@ -38,7 +38,7 @@ type tries map[string]func(args []string) error
 
 func attackers() tries {
 	all := tries{}
-	for _, m := range []tries{processAttackers(), initAttackers(), kernelAttackers(), mountAttackers(), networkAttackers(), fileAttackers(), swappers()} {
+	for _, m := range []tries{processAttackers(), initAttackers(), kernelAttackers(), mountAttackers(), networkAttackers(), fileAttackers(), swappers(), proxyAttackers()} {
 		for k, v := range m {
 			all[k] = v
 		}

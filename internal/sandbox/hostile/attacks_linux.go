@@ -38,7 +38,7 @@ func attacks() []attack {
 	with(attack{name: "processes of others", class: "process", naked: true, try: beside(false)})
 	with(attack{name: "files of others", class: "process", naked: true, try: beside(false)})
 	with(attack{name: "kill everybody", class: "process", naked: true, try: beside(true)})
-	with(attack{name: "arguments without end", class: "process", try: huge})
+	with(attack{name: "arguments without end", class: "process", off: sandbox.DefArguments, try: huge})
 	add("process", 0, "real-time priority", "protection from the memory killer", "another memory policy")
 
 	add("init", sandbox.DefDeafInit, "signals to init")
@@ -80,6 +80,8 @@ func attacks() []attack {
 	spec, try := relayFlood()
 	with(attack{name: "relay flood", class: "network", off: sandbox.DefRelayCap, spec: spec, try: try})
 
+	all = append(all, egressAttacks()...)
+
 	add("files", sandbox.DefDisk, "fill the disk", "fill the inodes")
 	all = append(all, copyAttacks()...)
 	return all
@@ -116,18 +118,18 @@ func copyAttacks() []attack {
 		{name: "archive with a hard link outside", class: c, try: hardLink},
 		{name: "put into a planted link", class: t, off: copying, try: puts("/work/keeper", links, file("planted"))},
 		{name: "put upon a planted link", class: t, off: copying, try: puts("/work", links, file("file"))},
-		{name: "put while directories are swapped", class: t, off: copying, try: races("swap directory and link", 60, putRace)},
+		{name: "put while directories are swapped", class: t, off: copying, race: true, try: races("swap directory and link", putRace)},
 		{name: "get through a planted link", class: t, off: copying, try: getLink},
-		{name: "get while files are swapped", class: t, off: copying, try: races("swap file and link", 60, getRace("/race"))},
-		{name: "get while directories are swapped", class: t, off: copying, try: races("swap directory and link", 60, getRace("/race/x"))},
-		{name: "get while pipes are swapped", class: t, off: copying, try: races("swap file and pipe", 60, getRace("/race"))},
-		{name: "get while a file grows", class: t, off: sandbox.DefCopyCaps, try: races("grow and shrink", 20, growing)},
+		{name: "get while files are swapped", class: t, off: copying, race: true, try: races("swap file and link", getRace("/race"))},
+		{name: "get while directories are swapped", class: t, off: copying, race: true, try: races("swap directory and link", getRace("/race/x"))},
+		{name: "get while pipes are swapped", class: t, off: copying, race: true, try: races("swap file and pipe", getRace("/race"))},
+		{name: "get while a file grows", class: t, off: sandbox.DefCopyCaps, race: true, try: races("grow and shrink", growing)},
 		{name: "get a sparse giant", class: t, off: sandbox.DefCopyCaps, try: floods("grow a sparse file", "/sparse", 1<<20)},
 		{name: "get names without end", class: t, off: sandbox.DefCopyCaps, try: floods("fill the inodes", "/many", 1<<20)},
 		{name: "get a tree without ground", class: t, off: sandbox.DefCopyCaps, try: deepNames},
 		{name: "get what is no file", class: t, off: sandbox.DefKernelTrees, try: kernelFiles},
-		{name: "peek while files are swapped", class: t, off: copying, try: races("swap file and link", 20, peekRace)},
-		{name: "peek while pipes are swapped", class: t, off: copying, try: races("swap file and pipe", 20, peekRace)},
-		{name: "peek while directories are swapped", class: t, try: races("swap directory and link", 20, peekRace)},
+		{name: "peek while files are swapped", class: t, off: copying, race: true, try: races("swap file and link", peekRace)},
+		{name: "peek while pipes are swapped", class: t, off: copying, race: true, try: races("swap file and pipe", peekRace)},
+		{name: "peek while directories are swapped", class: t, off: copying, race: true, try: races("swap directory and link", peekRace)},
 	}
 }

@@ -59,26 +59,30 @@ func puts(dst string, before []string, entries func(dir string) []tar.Header) fu
 	}
 }
 
-// races copies to or from the tree while it is swapped, until it led astray or
-// often enough.
-func races(swapper string, rounds int, once func(ctx context.Context, f *field) (bool, error)) func(*field) (bool, string, error) {
+// manyRounds is when an attack that only wins at times gives up.
+const manyRounds = 4000
+
+// races copies to or from the tree while it is swapped, until it is led astray
+// or often enough: with walls, three times as often as it took to win without.
+func races(swapper string, once func(ctx context.Context, f *field) (bool, error)) func(*field) (bool, string, error) {
 	return func(f *field) (bool, string, error) {
 		stop, err := f.begin(swapper, f.dir)
 		if err != nil {
 			return false, "", err
 		}
 		defer stop()
+		rounds := min(max(3*f.won, fewRounds), manyRounds)
 		if f.off != 0 {
-			rounds *= 20 // a race is won some time; what is contained never is
+			rounds = manyRounds
 		}
 		var last error
-		for i := range rounds {
+		for f.round = 1; f.round <= rounds; f.round++ {
 			ctx, cancel := context.WithTimeout(f.ctx, 3*time.Second)
 			led, err := once(ctx, f)
 			hung := ctx.Err() != nil
 			cancel()
 			if led || hung {
-				return true, fmt.Sprintf("in round %d; it hung: %v", i, hung), nil
+				return true, fmt.Sprintf("in round %d; it hung: %v", f.round, hung), nil
 			}
 			last = err
 		}
@@ -86,7 +90,10 @@ func races(swapper string, rounds int, once func(ctx context.Context, f *field) 
 	}
 }
 
-// holds reports whether a tar stream, or its error, tells the bait.
+// fewRounds are made in any case.
+const fewRounds = 60
+
+// getsBait reports whether a tar stream, or its error, tells the bait.
 func (f *field) getsBait(ctx context.Context, s sandbox.Trees, path image.Path) (bool, error) {
 	var b bytes.Buffer
 	err := s.Get(ctx, path, &b, 1<<20)

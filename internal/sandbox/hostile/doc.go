@@ -12,6 +12,7 @@ package hostile
 
 import (
 	"context"
+	"net/netip"
 
 	"assay/internal/image"
 	"assay/internal/sandbox"
@@ -24,13 +25,26 @@ type Result struct {
 	Contained bool   `json:"contained"`
 	// Bites is true if it works with its walls down, "kernel" if it fails with
 	// all of ours down, false if neither could be shown.
-	Bites  any    `json:"bites"`
-	Walls  string `json:"walls,omitempty"` // of ours that hold it
-	Detail string `json:"detail,omitempty"`
+	Bites   any    `json:"bites"`
+	Walls   string `json:"walls,omitempty"` // of ours that hold it
+	Detail  string `json:"detail,omitempty"`
+	Without string `json:"without,omitempty"` // what came of it with its walls down
 }
 
 // Opener opens a backend with walls down, its store below dir.
 type Opener func(ctx context.Context, dir image.HostPath, without sandbox.Defences) (sandbox.Backend, error)
+
+// Lookup answers names.
+type Lookup func(name string) []netip.Addr
+
+// Gate makes the host's side of an allow-list with rules as a task writes them.
+type Gate func(rules []string, names Lookup) (sandbox.Egress, error)
+
+// Host is what attackers within a sandbox need to be a host themselves.
+type Host struct {
+	Open Opener
+	Gate Gate
+}
 
 // Options of a run. Open, Dir and Image are required.
 type Options struct {

@@ -2,11 +2,14 @@ package hostile_test
 
 import (
 	"context"
+	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"assay/internal/egress"
 	"assay/internal/image"
 	"assay/internal/sandbox"
 	"assay/internal/sandbox/hostile"
@@ -17,7 +20,7 @@ func TestMain(m *testing.M) {
 	if code, ok := ns.Main(os.Args); ok {
 		os.Exit(code)
 	}
-	if code, ok := hostile.Main(os.Args, open); ok {
+	if code, ok := hostile.Main(os.Args, hostile.Host{Open: open, Gate: gate}); ok {
 		os.Exit(code)
 	}
 	os.Exit(m.Run())
@@ -29,6 +32,23 @@ func open(ctx context.Context, dir image.HostPath, without sandbox.Defences) (sa
 		return nil, err
 	}
 	return ns.Open(ctx, ns.Config{Store: st, Without: without})
+}
+
+func gate(rules []string, names hostile.Lookup) (sandbox.Egress, error) {
+	parsed, err := egress.ParseRules(rules, false)
+	if err != nil {
+		return nil, err
+	}
+	return egress.New(egress.Config{Rules: parsed, Resolver: table(names)}), nil
+}
+
+type table func(name string) []netip.Addr
+
+func (t table) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, error) {
+	if found := t(strings.TrimSuffix(host, ".")); len(found) > 0 {
+		return found, nil
+	}
+	return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
 }
 
 // Every attack is contained, and has teeth where a wall of ours holds it.
@@ -86,7 +106,7 @@ func filtered(t *testing.T, dir string, img image.Image) bool {
 }
 
 func TestAttackersRefuseToRunOutside(t *testing.T) {
-	if code, handled := hostile.Main([]string{"/.assay-attack", "fork bomb"}, open); !handled || code != 2 {
+	if code, handled := hostile.Main([]string{"/.assay-attack", "fork bomb"}, hostile.Host{}); !handled || code != 2 {
 		b, _ := os.ReadFile("/proc/self/uid_map")
 		if strings.Join(strings.Fields(string(b)), " ") == "0 0 4294967295" {
 			t.Errorf("code %d, handled %v", code, handled)

@@ -8,7 +8,7 @@ import (
 )
 
 // Main reports that there is nothing to do on this system.
-func Main([]string, Opener) (int, bool) { return 0, false }
+func Main([]string, Host) (int, bool) { return 0, false }
 
 // Run fails: there is nothing to attack on this system.
 func Run(context.Context, Options, func(Result)) error {

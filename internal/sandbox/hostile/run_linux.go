@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"assay/internal/image"
@@ -21,8 +22,11 @@ type attack struct {
 	naked       bool             // its wall is the sandbox itself: it bites without one
 	arena       bool             // it aims at something that must be in a namespace of the test
 	kernelToo   bool             // kernels and settings exist that refuse it without our wall
+	race        bool             // it wins at times only
+	own         bool             // this program belongs to the arena in it
 	try         func(f *field) (worked bool, detail string, err error)
 	spec        func(*sandbox.Spec)
+	way         func(f *field) (sandbox.Egress, error) // out of the sandbox; nil: there is none
 }
 
 // List names the attacks without running any.
@@ -78,20 +82,13 @@ func Run(ctx context.Context, o Options, report func(Result)) error {
 type verdict struct {
 	Worked bool   `json:"worked"`
 	Detail string `json:"detail"`
-	Err    string `json:"err,omitempty"` // it could not be made
+	Rounds int    `json:"rounds,omitempty"` // of a race
+	Err    string `json:"err,omitempty"`    // it could not be made
 }
 
 // judge runs an attack with all walls, and without those that hold it.
 func (a attack) judge(ctx context.Context, o Options, b, outer sandbox.Backend) Result {
 	r := Result{Attack: a.name, Class: a.class, Walls: a.walls(), Bites: false}
-	var on verdict
-	if a.arena {
-		on = inArena(ctx, o, outer, a, "on")
-	} else {
-		on = a.run(ctx, b, o.Image, string(o.Dir), 0)
-	}
-	r.Contained = !on.Worked && on.Err == ""
-	r.Detail = strings.Join(strings.Fields(on.Detail+" "+on.Err), " ")
 	var bare verdict
 	switch {
 	case a.naked:
@@ -108,9 +105,15 @@ func (a attack) judge(ctx context.Context, o Options, b, outer sandbox.Backend) 
 	if bare.Worked {
 		r.Bites = true
 	}
-	if r.Bites == false {
-		r.Detail += "; with its walls down: " + strings.Join(strings.Fields(bare.Detail+" "+bare.Err), " ")
+	var on verdict
+	if a.arena {
+		on = inArena(ctx, o, outer, a, "on")
+	} else {
+		on = a.run(ctx, b, o.Image, string(o.Dir), 0, surroundings{won: bare.Rounds})
 	}
+	r.Contained = !on.Worked && on.Err == ""
+	r.Detail = strings.Join(strings.Fields(on.Detail+" "+on.Err), " ")
+	r.Without = strings.Join(strings.Fields(bare.Detail+" "+bare.Err), " ")
 	return r
 }
 
@@ -162,15 +165,24 @@ type field struct {
 	dir   string // the host's, with bait in it
 	off   sandbox.Defences
 	naked bool
+	round int // of a race
+	surroundings
+}
+
+// surroundings are what only some attacks look at.
+type surroundings struct {
+	gate  Gate
+	found *atomic.Int64 // who came to an arena's listeners
+	won   int           // the round in which a race was won without walls
 }
 
 const bait = "the-secret-of-the-host"
 
 // run makes the attack on a fresh sandbox and sees that nobody else suffered.
-func (a attack) run(ctx context.Context, b sandbox.Backend, img image.Image, dir string, off sandbox.Defences) verdict {
+func (a attack) run(ctx context.Context, b sandbox.Backend, img image.Image, dir string, off sandbox.Defences, around surroundings) verdict {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	f := &field{ctx: ctx, b: b, a: a, off: off}
+	f := &field{ctx: ctx, b: b, a: a, off: off, surroundings: around}
 	var err error
 	if f.spec, err = specFor(img); err == nil {
 		f.dir, err = baitDir(dir)
@@ -184,6 +196,12 @@ func (a attack) run(ctx context.Context, b sandbox.Backend, img image.Image, dir
 	}
 	for i, m := range f.spec.Mounts {
 		f.spec.Mounts[i].Host = image.HostPath(strings.Replace(string(m.Host), "BAIT", f.dir, 1))
+	}
+	if a.way != nil {
+		f.spec.Network = sandbox.NetAllowlist
+		if f.spec.Egress, err = a.way(f); err != nil {
+			return verdict{Err: err.Error()}
+		}
 	}
 	if f.s, err = b.Create(ctx, f.spec); err != nil {
 		return verdict{Err: err.Error()}
@@ -200,7 +218,7 @@ func (a attack) run(ctx context.Context, b sandbox.Backend, img image.Image, dir
 			return verdict{Worked: true, Detail: detail + "; afterwards: " + err.Error()}
 		}
 	}
-	return verdict{Worked: worked, Detail: detail}
+	return verdict{Worked: worked, Detail: detail, Rounds: f.round}
 }
 
 // wellAfter sees that the sandbox can go on, and another one too.
