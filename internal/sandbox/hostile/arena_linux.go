@@ -98,7 +98,7 @@ func moveOut() error {
 	if err != nil {
 		return err
 	}
-	return syscall.Exec(at, os.Args, os.Environ())
+	return syscall.Exec(at, os.Args, attackerEnv())
 }
 
 // nakedRun makes the attack as an ordinary process of the arena, beside a
