@@ -311,3 +311,81 @@ func (s *Settings) AptMirror(public string) string {
 	}
 	return ""
 }
+
+// AptRewrite is where this machine fetches what a sandbox asks of a public
+// archive by plain HTTP, nil if from there too. That way the sources of an
+// image stay what they are, and may change while it is built; apt checks
+// signatures, not servers. Credentials are in it only if secrets says so.
+func (s *Settings) AptRewrite(u *url.URL, secrets bool) *url.URL {
+	if u.Scheme != "http" || u.Port() != "" && u.Port() != "80" {
+		return nil
+	}
+	own, err := url.Parse(s.AptMirror(u.String()))
+	if err != nil || own.Host == "" {
+		return nil
+	}
+	to := *u
+	to.Scheme, to.Host, to.User = own.Scheme, own.Host, nil
+	if slices.Contains(strings.Split(u.Path, "/"), "..") {
+		return nil // whoever asks for the archive gets nothing else of that server
+	}
+	// As it was written: apt escapes a plus, which some stores take for a space.
+	to.Path = strings.TrimRight(own.Path, "/") + "/" + belowArchive(u.Path)
+	to.RawPath = strings.TrimRight(own.EscapedPath(), "/") + "/" + belowArchive(u.EscapedPath())
+	if secrets {
+		to.User = own.User
+		if to.User == nil {
+			to.User = s.aptLogin(own)
+		}
+	}
+	return &to
+}
+
+// belowArchive is a public archive's path below the archive's root.
+func belowArchive(p string) string {
+	p = strings.TrimLeft(p, "/")
+	first, rest, _ := strings.Cut(p, "/")
+	switch first {
+	case debian, debianSecurity, ubuntu, ubuntuPorts:
+		return rest
+	}
+	return p // security.debian.org has its archive at the root, too
+}
+
+// aptLogin finds what apt_auth.conf(5) has for a server; the format is netrc's.
+func (s *Settings) aptLogin(u *url.URL) *url.Userinfo {
+	for _, a := range s.apt.auth {
+		f := strings.Fields(string(a.data))
+		login, pass, here := "", "", false
+		for i := 0; i+1 < len(f); i += 2 {
+			switch f[i] {
+			case "machine":
+				if here && login != "" {
+					return url.UserPassword(login, pass)
+				}
+				login, pass, here = "", "", authCovers(f[i+1], u)
+			case "login":
+				login = f[i+1]
+			case "password":
+				pass = f[i+1]
+			}
+		}
+		if here && login != "" {
+			return url.UserPassword(login, pass)
+		}
+	}
+	return nil
+}
+
+// authCovers reports whether a machine of auth.conf, [scheme://]HOST[:PORT][/PATH],
+// is this server's. Without a scheme it is for https alone, as in apt.
+func authCovers(machine string, u *url.URL) bool {
+	scheme, rest, ok := strings.Cut(machine, "://")
+	if !ok {
+		scheme, rest = "https", machine
+	}
+	host, dir, _ := strings.Cut(rest, "/")
+	name, port, hasPort := strings.Cut(host, ":")
+	return scheme == u.Scheme && strings.EqualFold(name, u.Hostname()) && (!hasPort || port == u.Port()) &&
+		strings.HasPrefix(strings.TrimLeft(u.Path, "/")+"/", dir)
+}

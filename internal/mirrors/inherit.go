@@ -1,6 +1,7 @@
 package mirrors
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -44,7 +45,7 @@ type Item struct {
 }
 
 // Inherit says what a sandbox needs. The archives of apt are not in it: an
-// image's own sources name its suites, and only their servers would change.
+// image's own sources stay, and AptRewrite leads their requests.
 // proxyHost and proxyPort are where programs
 // inside find their way out, for those that do not read http_proxy; an empty
 // host means that they need none.
@@ -65,10 +66,26 @@ func (s *Settings) Inherit(proxyHost, proxyPort string) *Inheritance {
 	if len(s.Resolvers) > 0 {
 		in.host("resolver", "names are looked up by this machine", "/etc/resolv.conf", strings.Join(s.Resolvers, ", "))
 	}
+	for _, a := range []string{"http://deb.debian.org/debian", "http://deb.debian.org/debian-security", "http://archive.ubuntu.com/ubuntu",
+		"http://ports.ubuntu.com/ubuntu-ports"} {
+		if u, ok := serverURL(s.AptMirror(a)); ok {
+			in.host("apt", "requests for "+a+" go to this machine's mirror", s.aptPlace(a), public(u))
+		}
+	}
 	if p := s.Proxy.Shown(); p != "" {
 		in.host("proxy", "connections go on through this machine's proxy", s.Proxy.From, p)
 	}
 	return in
+}
+
+// aptPlace is where this machine names its mirror of an archive.
+func (s *Settings) aptPlace(archive string) string {
+	for _, a := range s.apt.archives {
+		if strings.TrimRight(a.url, "/") == s.AptMirror(archive) {
+			return a.from
+		}
+	}
+	return ""
 }
 
 func (in *Inheritance) file(name string, data []byte, manager, from string, secret bool) {
@@ -104,9 +121,34 @@ func (s *Settings) inheritTrust(in *Inheritance) {
 	in.env("WGETRC", Dir+"/wgetrc", "trust", from, false)
 }
 
+// inheritApt brings what image sources behind TLS need; plain ones are led by
+// AptRewrite.
 func (s *Settings) inheritApt(in *Inheritance) {
+	var conf strings.Builder
+	var from []string
 	if len(s.trust.certs) > 0 {
-		in.file("apt.conf", []byte("Acquire::https::CaInfo \""+Dir+"/ca-certificates.crt\";\n"), "apt", strings.Join(s.trust.from, ", "), false)
+		conf.WriteString("Acquire::https::CaInfo \"" + Dir + "/ca-certificates.crt\";\n")
+		from = append(from, s.trust.from...)
+	}
+	for _, o := range s.apt.options {
+		if n := strings.ToLower(o.name); strings.HasSuffix(n, "::verify-peer") || strings.HasSuffix(n, "::verify-host") {
+			conf.WriteString(o.name + " \"" + o.value + "\";\n")
+			from = append(from, o.from)
+		}
+	}
+	if len(s.apt.auth) > 0 {
+		var auth []byte
+		var places []string
+		for _, a := range s.apt.auth {
+			auth = append(append(auth, bytes.TrimRight(a.data, "\n")...), '\n')
+			places = append(places, a.path)
+		}
+		in.file("apt-auth.conf", auth, "apt", strings.Join(places, ", "), true)
+		conf.WriteString("Dir::Etc::netrc \"" + Dir + "/apt-auth.conf\";\n")
+		from = append(from, places...)
+	}
+	if conf.Len() > 0 {
+		in.file("apt.conf", []byte(conf.String()), "apt", strings.Join(from, ", "), false)
 		in.env("APT_CONFIG", Dir+"/apt.conf", "apt", "", false)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"flag"
 	"fmt"
 	"math/big"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -247,6 +248,7 @@ func FuzzRead(f *testing.F) {
 			if err == nil {
 				s.Inherit("127.0.0.1", "3128")
 				s.Targets()
+				s.AptRewrite(&url.URL{Scheme: "http", Host: "deb.debian.org", Path: "/debian/x"}, true)
 			}
 			os.Remove(p)
 		}

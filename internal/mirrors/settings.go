@@ -2,8 +2,10 @@ package mirrors
 
 import (
 	"cmp"
+	"crypto/x509"
 	"fmt"
 	"net"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
@@ -89,7 +91,9 @@ func (s *Settings) defaults() {
 			continue
 		}
 		for _, u := range urls {
-			s.add(manager, u, Default)
+			if manager != "apt" || s.AptMirror(u) == "" { // each archive for itself
+				s.add(manager, u, Default)
+			}
 		}
 	}
 }
@@ -108,6 +112,8 @@ func (s *Settings) replaced(manager string) bool {
 		return s.gocmd.value("GOPROXY") != "" && !strings.Contains(s.gocmd.value("GOPROXY"), "proxy.golang.org")
 	case "maven":
 		return s.maven.replaced
+	case "apt":
+		return false
 	}
 	return slices.ContainsFunc(s.Mirrors, func(m Mirror) bool { return m.Manager == manager })
 }
@@ -174,6 +180,27 @@ type Target struct {
 
 func (t Target) String() string { return net.JoinHostPort(t.Host, strconv.Itoa(t.Port)) }
 
+// Local reports whether the server is this machine itself.
+func (t Target) Local() bool {
+	if t.Host == "localhost" || strings.HasSuffix(t.Host, ".localhost") {
+		return true
+	}
+	a, err := netip.ParseAddr(t.Host)
+	return err == nil && a.IsLoopback()
+}
+
+// Roots are the authorities of the host's side, nil if nothing here names any.
+func (s *Settings) Roots() *x509.CertPool {
+	if len(s.trust.certs) == 0 {
+		return nil
+	}
+	p := x509.NewCertPool()
+	for _, c := range s.trust.certs {
+		p.AddCert(c)
+	}
+	return p
+}
+
 // Targets are all servers that package managers may need, each once, in
 // order. They are named by this machine's own settings, so that private
 // addresses among them are meant.
@@ -181,7 +208,7 @@ func (s *Settings) Targets() []Target {
 	var all []Target
 	for _, m := range s.Mirrors {
 		all = append(all, Target{m.Host, m.Port})
-		if m.Port == 80 && m.From == Default {
+		if m.Port == 80 { // which often leads there
 			all = append(all, Target{m.Host, 443})
 		}
 	}
