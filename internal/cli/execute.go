@@ -23,11 +23,15 @@ type execution struct {
 }
 
 // deps wires the rooms of a job.
-func (a *app) deps(r *rooms) job.Deps {
-	return job.Deps{
-		Images: r.images, Backend: r.backend, Resolve: r.resolve, Build: r.build, Env: a.Env, Version: version, Egress: a.openGate,
-		Boundary: a.crashPoint(),
+func (a *app) deps(g *grammar, r *rooms) (job.Deps, error) {
+	b, err := a.builder(g, r, "", nil)
+	if err != nil {
+		return job.Deps{}, err
 	}
+	return job.Deps{
+		Images: r.images, Backend: r.backend, Resolve: r.resolve, Build: b.job, Env: a.Env, Version: version, Egress: a.openGate,
+		Boundary: a.crashPoint(),
+	}, nil
 }
 
 // execute runs a job and prints its result table.
@@ -46,8 +50,10 @@ func (a *app) execute(ctx *boundCtx, g *grammar, cfg job.Config, e execution) er
 }
 
 func (a *app) executeOn(ctx *boundCtx, g *grammar, r *rooms, cfg job.Config, e execution) error {
-	deps := a.deps(r)
-	var err error
+	deps, err := a.deps(g, r)
+	if err != nil {
+		return err
+	}
 	if deps.Fetch, err = a.fetcher(g, r.images, e.registries); err != nil {
 		return err
 	}

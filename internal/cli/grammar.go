@@ -20,6 +20,8 @@ type grammar struct {
 	Store string `help:"Where image layers are kept." placeholder:"DIR" env:"ASSAY_STORE"`
 	Env   string `short:"e" name:"env" enum:",ns,docker" default:"" env:"ASSAY_BACKEND" help:"What sandboxes are made of: ns (namespaces of this machine; the default) or docker (containers of the engine at DOCKER_HOST)."`
 
+	InheritMirrors *bool `negatable:"" env:"ASSAY_INHERIT_MIRRORS" help:"Show RUN of Dockerfiles this machine's certificates, package mirrors and their credentials, while it runs; never in a layer."`
+
 	Offline bool `env:"ASSAY_OFFLINE" help:"Fetch no image: what is not on this machine is missing."`
 
 	Demo demoCmd `cmd:"" group:"start" help:"Prove a few built-in tasks, run three agents on them, write a report."`

@@ -24,7 +24,8 @@ type imageBuildCmd struct {
 	SSH          []string          `name:"ssh" placeholder:"ID[=SOCKET]" sep:"none" help:"An ssh agent for RUN --mount=type=ssh; default the socket of SSH_AUTH_SOCK."`
 	BuildContext map[string]string `placeholder:"NAME=PATH" mapsep:"none" help:"A further tree for FROM and --from: a directory or docker-image://NAME."`
 	NoCache      bool              `help:"Do every step anew."`
-	Network      string            `enum:"none" default:"none" help:"What RUN can reach: none."`
+	Network      string            `enum:",none,allowlist,full" default:"" help:"What RUN can reach: none; allowlist (the default), the servers of this machine's own package managers and --allow-host; full."`
+	AllowHost    []string          `placeholder:"HOST" help:"Let RUN and ADD reach a host besides: NAME, *.SUFFIX, ADDRESS or CIDR, with an optional :PORT; NAME@private may resolve to a private address. Repeatable."`
 	Progress     string            `enum:"auto,plain,quiet" default:"auto" help:"auto or plain: steps and the output of RUN on stderr; quiet: nothing."`
 	Timeout      time.Duration     `placeholder:"DURATION" help:"End of one RUN; default none."`
 	Record       string            `placeholder:"FILE" help:"Write what the image was made of, as JSON."`
@@ -33,10 +34,13 @@ type imageBuildCmd struct {
 func (imageBuildCmd) Help() string {
 	return `Builds a Dockerfile without a daemon, in sandboxes. Steps that were done before are taken from the cache.
 Base images come from the store. What cannot be done as BuildKit does it is refused, by line, before anything runs.
+RUN reaches the servers that this machine's package managers use, through its proxy, and nothing else. Behind a company's
+certificate or mirror, --inherit-mirrors shows it this machine's settings while it runs; see docs/company-networks.md.
 
 Examples:
   assay image build -t my/image:1 .
   assay image build -t my/image:dev --target dev --build-arg VERSION=3 -f docker/Dockerfile .
+  assay image build --inherit-mirrors --allow-host github.com -t my/image:1 .
   assay image build --secret id=token,src=token.txt --build-context data=../data -t my/image:1 .
 
 Exit status: 0, 1 a step failed or the Dockerfile is not supported, 2 usage, 130 interrupted.`
@@ -48,7 +52,7 @@ const buildDisk = 32 << 30
 
 func (c *imageBuildCmd) Run(ctx *boundCtx, a *app, g *grammar) error {
 	o := dockerfile.Options{Dir: image.HostPath(c.Path), Name: c.Tag, Target: c.Target, BuildArgs: c.BuildArg,
-		Contexts: c.BuildContext, NoCache: c.NoCache, Timeout: c.Timeout, Network: sandbox.Network(c.Network),
+		Contexts: c.BuildContext, NoCache: c.NoCache, Timeout: c.Timeout,
 		Limits: sandbox.Limits{DiskBytes: buildDisk}, Record: &dockerfile.Record{}}
 	if fi, err := os.Stat(c.Path); err != nil || !fi.IsDir() {
 		return usagef("%s is not a directory", c.Path)
@@ -67,8 +71,11 @@ func (c *imageBuildCmd) Run(ctx *boundCtx, a *app, g *grammar) error {
 		return err
 	}
 	defer r.Close()
-	o.Store, o.Backend, o.Resolve = r.images, r.backend, r.resolve
-	im, err := dockerfile.Build(ctx, o)
+	b, err := a.builder(g, r, c.Network, c.AllowHost)
+	if err != nil {
+		return err
+	}
+	im, err := b.build(ctx, o)
 	if err != nil {
 		return err
 	}

@@ -8,8 +8,6 @@ import (
 	"sync"
 
 	"assay/internal/image"
-	"assay/internal/image/dockerfile"
-	"assay/internal/job"
 	"assay/internal/sandbox"
 	"assay/internal/sandbox/docker"
 	"assay/internal/sandbox/ns"
@@ -101,13 +99,4 @@ func newRooms(ctx context.Context, images *image.Store, backend sandbox.Backend)
 	return &rooms{images: images, backend: backend, host: sync.OnceValues(func() (image.Image, error) {
 		return images.Host(ctx, image.HostOptions{})
 	})}
-}
-
-// build makes images for jobs.
-func (r *rooms) build(ctx context.Context, b job.BuildRequest) (image.Image, error) {
-	o := dockerfile.Options{Store: r.images, Backend: r.backend, Dir: image.HostPath(b.Dir), Resolve: b.Resolve}
-	if b.Base.ID != "" {
-		o.Resolve = func(context.Context, string) (image.Image, error) { return b.Base, nil }
-	}
-	return dockerfile.Build(ctx, o)
 }

@@ -176,7 +176,10 @@ func (a *app) prove(ctx *boundCtx, r *rooms, tasks []*task.Task, o proveOptions)
 		return nil, err
 	}
 	defer os.RemoveAll(tmp)
-	deps := a.deps(r)
+	deps, err := a.deps(o.grammar, r)
+	if err != nil {
+		return nil, err
+	}
 	if deps.Fetch, err = a.fetcher(o.grammar, r.images, o.registries); err != nil {
 		return nil, err
 	}

@@ -11,10 +11,12 @@ import (
 	"github.com/pelletier/go-toml/v2"
 )
 
-// Dir is where a sandbox sees the inherited files. It is outside /etc on
-// purpose: a file mounted upon /etc/ssl/certs/ca-certificates.crt cannot be
-// replaced, and the package ca-certificates replaces it.
-const Dir = "/run/assay/host"
+// Dir is where a sandbox sees the inherited files. It is in /dev, which is no
+// part of any tree: nothing is left of it in a layer, and no program that
+// empties /run, /tmp or /var stumbles over it. And it is outside /etc: a file
+// that is mounted upon /etc/ssl/certs/ca-certificates.crt cannot be replaced,
+// and the package ca-certificates replaces it.
+const Dir = "/dev/assay"
 
 // Inheritance is what a sandbox needs to use this machine's settings.
 type Inheritance struct {

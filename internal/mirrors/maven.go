@@ -95,6 +95,9 @@ func (s *Settings) mavenFile(h Host, n node, from string) {
 		switch c.XMLName.Local {
 		case "mirrors":
 			for _, m := range c.Nodes {
+				if m.text("blocked") == "true" {
+					continue // Maven's own way to forbid plain HTTP: a mirror that is no server
+				}
 				s.add("maven", m.text("url"), from)
 				of := strings.Split(m.text("mirrorOf"), ",")
 				s.maven.replaced = s.maven.replaced || slices.Contains(of, "*") || slices.Contains(of, "external:*") || slices.Contains(of, "central")

@@ -3,6 +3,7 @@ package dockerfile
 import (
 	"context"
 	"crypto/sha256"
+	"crypto/x509"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -57,6 +58,10 @@ type Options struct {
 	// image and the Dockerfile win over RunEnv ("KEY=value").
 	RunEnv    []string
 	RunMounts []sandbox.Mount
+	RunRelays []sandbox.Relay // only with a network
+	Inherited []Inherited     // the same, told: for the Record
+	// Authorities are whom ADD of a URL trusts besides; nil: the host's alone.
+	Authorities *x509.CertPool
 	// Record, if set, is filled with what the build was made of.
 	Record *Record
 }

@@ -3,12 +3,15 @@ package dockerfile
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
 	"path"
 	"strings"
+	"sync"
 	"time"
 
 	"assay/internal/image"
@@ -67,16 +70,14 @@ func (x *execution) fetched(ctx context.Context, c transfer, src string) ([]piec
 // download makes a layer with a URL's content as the file "file".
 func (b *build) download(ctx context.Context, src string) (image.LayerID, error) {
 	if b.o.Egress == nil || b.o.Network == "" || b.o.Network == sandbox.NetNone {
-		return "", &UnsupportedError{"ADD of a URL without a network", "put the file into the build context"}
+		return "", &UnsupportedError{"ADD of a URL without a network", "put the file into the build context, or give the build a network"}
 	}
-	resp, err := b.get(ctx, src)
+	resp, end, err := b.get(ctx, src)
 	if err != nil {
 		return "", err
 	}
+	defer end()
 	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return "", fmt.Errorf("the server answers %s", resp.Status)
-	}
 	w, err := b.o.Store.NewLayer(ctx)
 	if err != nil {
 		return "", err
@@ -92,20 +93,55 @@ func (b *build) download(ctx context.Context, src string) (image.LayerID, error)
 	return w.Commit()
 }
 
-func (b *build) get(ctx context.Context, src string) (*http.Response, error) {
-	client := &http.Client{Transport: &http.Transport{
+// get asks for a URL by the build's way out. end must be called when the answer
+// was read.
+func (b *build) get(ctx context.Context, src string) (resp *http.Response, end func(), err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	var served sync.WaitGroup
+	t := &http.Transport{
 		Proxy: http.ProxyURL(&url.URL{Scheme: "http", Host: "egress"}),
 		DialContext: func(context.Context, string, string) (net.Conn, error) {
 			here, there := net.Pipe()
-			go b.o.Egress.Proxy(ctx, there) // ends when the connection does
+			served.Go(func() { b.o.Egress.Proxy(ctx, there) })
 			return here, nil
 		},
-		TLSClientConfig:       &tls.Config{MinVersion: tls.VersionTLS12},
-		ResponseHeaderTimeout: time.Minute, DisableKeepAlives: true, DisableCompression: true,
-	}}
+		OnProxyConnectResponse: refusedByProxy,
+		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: b.o.Authorities},
+		ResponseHeaderTimeout:  time.Minute, DisableKeepAlives: true, DisableCompression: true,
+	}
+	end = func() { cancel(); t.CloseIdleConnections(); served.Wait() }
+	defer func() {
+		if err != nil {
+			end()
+		}
+	}()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, src, nil)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return client.Do(req)
+	if resp, err = (&http.Client{Transport: t}).Do(req); err != nil {
+		return nil, nil, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		defer resp.Body.Close()
+		if err := refusedByProxy(ctx, nil, nil, resp); err != nil && resp.Header.Get(refusedHeader) != "" {
+			return nil, nil, err
+		}
+		return nil, nil, fmt.Errorf("the server answers %s", resp.Status)
+	}
+	return resp, end, nil
+}
+
+// refusedHeader marks an answer of the egress itself; its text says why.
+const refusedHeader = "X-Assay-Egress"
+
+func refusedByProxy(_ context.Context, _ *url.URL, _ *http.Request, resp *http.Response) error {
+	if resp.StatusCode == http.StatusOK {
+		return nil
+	}
+	why, _ := io.ReadAll(io.LimitReader(resp.Body, 1000)) // what came before an error will do
+	if s := strings.TrimSpace(string(why)); s != "" {
+		return errors.New(s)
+	}
+	return errors.New(resp.Status)
 }

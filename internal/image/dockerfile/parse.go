@@ -177,11 +177,11 @@ func supported(s step) error {
 		}
 	case *instructions.AddCommand:
 		if c.KeepGitDir != nil {
-			return &UnsupportedError{"ADD --keep-git-dir", "clone by RUN git clone, or put the repository into the build context"}
+			return &UnsupportedError{"ADD --keep-git-dir", "clone it by RUN git clone, whose server assay image build --allow-host names, or put the repository into the build context"}
 		}
 		for _, src := range c.SourcePaths {
 			if isGit(src) {
-				return &UnsupportedError{"ADD of a git repository", "clone by RUN git clone, or put the repository into the build context"}
+				return &UnsupportedError{"ADD of a git repository", "clone it by RUN git clone, whose server assay image build --allow-host names, or put the repository into the build context"}
 			}
 		}
 	case *instructions.StopSignalCommand:

@@ -17,10 +17,25 @@ type Record struct {
 	Network    string       `json:"network"`
 	UID        string       `json:"uid_mode"`
 	Steps      []RecordStep `json:"steps"`
-	RunEnv     []string     `json:"run_env,omitempty"`    // names of the machine's settings
-	RunMounts  []string     `json:"run_mounts,omitempty"` // "SOURCE TARGET" of the machine's settings
-	Secrets    []string     `json:"secrets,omitempty"`    // ids alone
-	Warnings   []string     `json:"warnings,omitempty"`
+	// Inherited is what RUN had of this machine's settings.
+	Inherited []Inherited `json:"inherited,omitempty"`
+	// Allowed and Reached are the caller's to fill: the rules of the network, and
+	// what the build did with them.
+	Allowed  []string  `json:"allowed,omitempty"`
+	Reached  []Reached `json:"reached,omitempty"`
+	Secrets  []string  `json:"secrets,omitempty"` // ids alone
+	Warnings []string  `json:"warnings,omitempty"`
+}
+
+// Reached is one target of a build's network.
+type Reached struct {
+	Host        string `json:"host"`
+	Port        uint16 `json:"port,omitempty"`
+	Connections int64  `json:"connections,omitempty"`
+	Refused     int64  `json:"refused,omitempty"`
+	Why         string `json:"why,omitempty"` // of the first refusal
+	Sent        int64  `json:"sent,omitempty"`
+	Received    int64  `json:"received,omitempty"`
 }
 
 // RecordStep is one instruction of a Record.
@@ -51,20 +66,7 @@ func newReport(o Options, p *program) *report {
 	if network == "" {
 		network = "none"
 	}
-	*r.rec = Record{Dockerfile: p.file, Network: network, UID: string(o.UID), Warnings: p.warnings}
-	for _, kv := range o.RunEnv {
-		name := kv
-		for i := range kv {
-			if kv[i] == '=' {
-				name = kv[:i]
-				break
-			}
-		}
-		r.rec.RunEnv = append(r.rec.RunEnv, name)
-	}
-	for _, m := range o.RunMounts {
-		r.rec.RunMounts = append(r.rec.RunMounts, string(m.Host)+string(m.Layer)+" "+string(m.Target))
-	}
+	*r.rec = Record{Dockerfile: p.file, Network: network, UID: string(o.UID), Inherited: o.Inherited, Warnings: p.warnings}
 	for id := range o.Secrets {
 		r.rec.Secrets = append(r.rec.Secrets, id)
 	}

@@ -67,12 +67,16 @@ func (x *execution) command(ctx context.Context, c *instructions.RunCommand) err
 
 func (x *execution) sandboxed(ctx context.Context, args []string, m *mounts, network sandbox.Network) (id image.LayerID, err error) {
 	o := x.b.o
+	inherited, err := x.inherited()
+	if err != nil {
+		return "", err
+	}
 	spec := sandbox.Spec{
 		Image: image.New("", x.stack, x.binds, x.cfg), UID: o.UID, Limits: o.Limits, Hostname: "buildkitsandbox",
-		Network: network, Mounts: slices.Concat(o.RunMounts, m.list),
+		Network: network, Mounts: slices.Concat(inherited, m.list),
 	}
 	if network != sandbox.NetNone && network != "" {
-		spec.Egress = o.Egress
+		spec.Egress, spec.Relays = o.Egress, o.RunRelays
 	}
 	sb, err := o.Backend.Create(ctx, spec)
 	if err != nil {
@@ -102,7 +106,10 @@ func (x *execution) sandboxed(ctx context.Context, args []string, m *mounts, net
 	if d, ok := o.Backend.(sandbox.Dropper); ok && err == nil {
 		err = d.Drop(snap)
 	}
-	return id, err
+	if err != nil {
+		return "", err
+	}
+	return x.withoutStubs(ctx, id, spec.Mounts)
 }
 
 // scriptDir is where a here-document that names its interpreter lies while it
