@@ -268,14 +268,17 @@ func (c *company) machine(t *testing.T, base string) (home string) {
 	return home
 }
 
-// What stands in front of each RUN: whether its program is there.
-var companySteps = []struct{ tool, run, sees string }{
+// companySteps are RUNs for programs that this machine may have.
+var companySteps = []struct {
+	tool, run, sees string
+	quick           bool
+}{
 	{"/usr/bin/pip3", "/usr/bin/python3 -m pip install -q --no-cache-dir --disable-pip-version-check --target /out corp-probe" +
-		" && PYTHONPATH=/out /usr/bin/python3 -c 'import corp_probe; print(corp_probe.VALUE)'", "pypi"},
-	{"/usr/bin/npm", "mkdir -p /app && cd /app && npm install --silent --no-update-notifier corp-probe && node -p 'require(\"corp-probe\")'", "npm"},
+		" && PYTHONPATH=/out /usr/bin/python3 -c 'import corp_probe; print(corp_probe.VALUE)'", "pypi", false},
+	{"/usr/bin/npm", "mkdir -p /app && cd /app && npm install --silent --no-update-notifier corp-probe && node -p 'require(\"corp-probe\")'", "npm", false},
 	{"/usr/local/go/bin/go", "mkdir -p /mod && cd /mod && export GOFLAGS=-mod=mod HOME=/root GOTOOLCHAIN=local && printf 'module x\\ngo 1.21\\nrequire corp.example/probe v1.0.0\\n' > go.mod" +
-		" && /usr/local/go/bin/go mod download -x corp.example/probe && cat /root/go/pkg/mod/corp.example/probe@v1.0.0/probe.go", "go"},
-	{"/usr/bin/git", "git clone -q BASE/git/probe.git /clone && git -C /clone log --format=%s", "git"},
+		" && /usr/local/go/bin/go mod download -x corp.example/probe && cat /root/go/pkg/mod/corp.example/probe@v1.0.0/probe.go", "go", true},
+	{"/usr/bin/git", "git clone -q BASE/git/probe.git /clone && git -C /clone log --format=%s", "git", true},
 }
 
 // Builds on a machine whose packages all come from a company's server, with an
@@ -298,13 +301,11 @@ func TestInheritMirrors(t *testing.T) {
 			dir := scratch(t)
 			lines := []string{"FROM host", "ADD " + base + "/files/data /added"}
 			for _, s := range companySteps {
-				if _, err := os.Stat(s.tool); err == nil {
+				if _, err := os.Stat(s.tool); err == nil && (how == "proxy" || s.quick) {
 					lines = append(lines, "RUN "+strings.ReplaceAll(s.run, "BASE", base))
-				} else {
-					t.Logf("not on this machine: %s", s.tool)
 				}
 			}
-			if len(lines) < 4 {
+			if len(lines) < 3 {
 				t.Skip("hardly a package manager on this machine")
 			}
 			if err := os.WriteFile(filepath.Join(dir, "Dockerfile"), []byte(strings.Join(lines, "\n")+"\n"), 0o644); err != nil {
@@ -330,7 +331,7 @@ func TestInheritMirrors(t *testing.T) {
 			}
 			c.mu.Lock()
 			for _, s := range companySteps {
-				if _, err := os.Stat(s.tool); err == nil && c.served[s.sees] == 0 {
+				if _, err := os.Stat(s.tool); err == nil && c.served[s.sees] == 0 && (how == "proxy" || s.quick) {
 					t.Errorf("%s asked the company for nothing", s.tool)
 				}
 			}
@@ -351,8 +352,10 @@ func TestInheritMirrors(t *testing.T) {
 					t.Errorf("again %q: exit %d\n%s", args, code, again)
 				}
 			}
-			if again, code := build("--no-cache"); code != 0 {
-				t.Errorf("by the configuration alone: exit %d\n%s", code, again)
+			if how == "localhost" {
+				if again, code := build("--no-cache"); code != 0 {
+					t.Errorf("by the configuration alone: exit %d\n%s", code, again)
+				}
 			}
 			if again, code := build("--network", "none", "--no-cache"); code != exitFailed {
 				t.Errorf("without network: exit %d\n%s", code, again)
