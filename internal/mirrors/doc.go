@@ -3,8 +3,9 @@
 // cargo, Go, Maven and RubyGems).
 //
 // [Read] only looks; [Settings.AptMirror] is where image bootstrap fetches
-// packages. [Settings.Inherit] says what a sandbox needs, as small files and
-// variables; no command hands that to a build yet. The files are made anew from
+// packages, [Settings.Targets] and [Settings.AptRewrite] are what builds reach.
+// [Settings.Inherit] says what a sandbox needs besides, as small files and
+// variables. The files are made anew from
 // the settings that name servers, credentials and trust: a configuration is
 // never copied whole, since the rest of it (prefixes, hooks, wrappers, local
 // directories) belongs to this machine.
