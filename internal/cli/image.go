@@ -17,6 +17,7 @@ type imageCmd struct {
 	Export    imageExportCmd    `cmd:"" help:"Write an image as an archive."`
 	Inspect   imageInspectCmd   `cmd:"" help:"Show an image's layers, digests and configuration."`
 	Rm        imageRmCmd        `cmd:"" help:"Remove images; their layers go with gc."`
+	Check     imageCheckCmd     `cmd:"" help:"Look whether the store is whole."`
 	GC        imageGCCmd        `cmd:"" name:"gc" help:"Free layers that no image and no job needs."`
 }
 
@@ -119,7 +120,8 @@ func (c *imageRmCmd) Run(a *app, g *grammar) error {
 type imageGCCmd struct{}
 
 func (imageGCCmd) Help() string {
-	return `Layers of images, and end states of jobs whose directory still exists, are kept.
+	return `Kept are layers of images, end states of jobs whose directory still exists, what running commands need,
+and steps of builds that were used in the last ten minutes.
 
 Example:
   assay image gc

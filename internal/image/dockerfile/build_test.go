@@ -38,6 +38,9 @@ func TestMain(m *testing.M) {
 	if code, ok := ns.Main(os.Args); ok {
 		os.Exit(code)
 	}
+	if code, ok := storeRole(); ok {
+		os.Exit(code)
+	}
 	flag.Bool("update", false, "write the goldens anew")
 	flag.Parse()
 	os.Exit(m.Run())
