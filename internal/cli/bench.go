@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os/exec"
+	"slices"
 	"strings"
 
 	"assay/internal/sandbox/bench"
@@ -25,6 +27,8 @@ func (sandboxBenchCmd) Help() string {
 	return `Each measure stands beside plain fork+exec in the same run and, where Docker answers, docker run and
 docker exec. With --json, one object a line: {"measure":…,"backend":…,"median_ms":…,"p95_ms":…,"n":…}.
 Bare names are one sandbox in memory, with 1,000 changed files where that matters (peek: 100).
+The lines of backend "kernel" are the steps that these consist of, each alone: where a sandbox is slow, they
+say what of it is the kernel's. "steps" of a measure counts them, "steps_ms" is their sum.
 
 Example:
   assay sandbox bench --json
@@ -72,7 +76,14 @@ func benchLine(r bench.Result) string {
 	case r.Value != nil:
 		s += fmt.Sprintf(" %16.2f %s", *r.Value, r.Unit)
 	}
-	return s + fmt.Sprintf("   n %d", r.N)
+	s += fmt.Sprintf("   n %d", r.N)
+	if r.StepsMS != nil {
+		s += fmt.Sprintf("   its kernel steps %.3f ms:", *r.StepsMS)
+		for _, name := range slices.Sorted(maps.Keys(r.Steps)) {
+			s += fmt.Sprintf(" %d×%s", r.Steps[name], strings.TrimPrefix(name, "kernel_"))
+		}
+	}
+	return s
 }
 
 // firstDockerImage is an image of the engine to compare with; empty when no

@@ -33,6 +33,22 @@ type Dropper interface {
 	Drop(s Snapshot) error
 }
 
+// Stepper is implemented by backends that can measure, each alone, the steps
+// that their operations consist of: what of an operation is the kernel's time.
+type Stepper interface {
+	// Steps measures each step so many times.
+	Steps(ctx context.Context, rounds int) ([]Step, error)
+	// Needs says how often an operation, by its name in a benchmark, takes each
+	// step; nil for one that is not known.
+	Needs(operation string) map[string]int
+}
+
+// Step is a step's samples.
+type Step struct {
+	Name string
+	Took []time.Duration
+}
+
 // Capabilities describe a backend as data.
 type Capabilities struct {
 	Name      string    // "ns", "docker", "fake"

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"slices"
@@ -44,6 +45,10 @@ type Result struct {
 	Value   *float64 `json:"value,omitempty"`
 	Unit    string   `json:"unit,omitempty"`
 	N       int      `json:"n"`
+	// Steps is how often the measure takes each step that stands in the same
+	// run with a line of its own, and StepsMS their medians' sum.
+	Steps   map[string]int `json:"steps,omitempty"`
+	StepsMS *float64       `json:"steps_ms,omitempty"`
 }
 
 const (
@@ -61,8 +66,8 @@ func Run(ctx context.Context, o Options, emit func(Result)) error {
 	if o.Idle == 0 {
 		o.Idle = 200
 	}
-	r := &run{Options: o, emit: emit, name: o.Backend.Capabilities().Name}
-	steps := []func(context.Context) error{r.forkExec, r.lifecycle, r.trees, r.branches, r.peeks, r.onDisk}
+	r := &run{Options: o, emit: emit, name: o.Backend.Capabilities().Name, median: map[string]float64{}}
+	steps := []func(context.Context) error{r.forkExec, r.kernel, r.lifecycle, r.trees, r.branches, r.peeks, r.onDisk}
 	for _, workers := range []int{1, 2, 8, 64} {
 		steps = append(steps, func(ctx context.Context) error { return r.cycles(ctx, workers) })
 	}
@@ -77,8 +82,9 @@ func Run(ctx context.Context, o Options, emit func(Result)) error {
 
 type run struct {
 	Options
-	emit func(Result)
-	name string
+	emit   func(Result)
+	name   string
+	median map[string]float64 // of the steps, ms
 }
 
 // samples are times of one operation.
@@ -101,11 +107,46 @@ func (r *run) times(measure, backend string, s samples) {
 		v := float64(s[min(len(s)-1, int(q*float64(len(s))))].Microseconds()) / 1000
 		return &v
 	}
-	r.emit(Result{Measure: measure, Backend: backend, Median: ms(0.5), P95: ms(0.95), N: len(s)})
+	res := Result{Measure: measure, Backend: backend, Median: ms(0.5), P95: ms(0.95), N: len(s)}
+	if backend == stepsBackend {
+		r.median[measure] = *res.Median
+	}
+	r.emitWithSteps(res)
 }
 
 func (r *run) value(measure, backend string, v float64, unit string, n int) {
-	r.emit(Result{Measure: measure, Backend: backend, Value: &v, Unit: unit, N: n})
+	r.emitWithSteps(Result{Measure: measure, Backend: backend, Value: &v, Unit: unit, N: n})
+}
+
+// stepsBackend is whom the steps of a backend are measured of.
+const stepsBackend = "kernel"
+
+// emitWithSteps adds which of the measured steps a measure of the backend needs.
+func (r *run) emitWithSteps(res Result) {
+	if s, ok := r.Backend.(sandbox.Stepper); ok && res.Backend == r.name && len(r.median) > 0 {
+		if res.Steps = s.Needs(res.Measure); res.Steps != nil {
+			sum := 0.0
+			for name, n := range res.Steps {
+				sum += float64(n) * r.median[name]
+			}
+			sum = math.Round(1000*sum) / 1000
+			res.StepsMS = &sum
+		}
+	}
+	r.emit(res)
+}
+
+// kernel measures the steps that the backend's operations consist of, alone.
+func (r *run) kernel(ctx context.Context) error {
+	s, ok := r.Backend.(sandbox.Stepper)
+	if !ok {
+		return nil
+	}
+	steps, err := s.Steps(ctx, r.Rounds)
+	for _, step := range steps {
+		r.times(step.Name, stepsBackend, step.Took)
+	}
+	return err
 }
 
 func (r *run) spec() sandbox.Spec { return sandbox.Spec{Image: r.Image} }

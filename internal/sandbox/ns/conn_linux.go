@@ -79,6 +79,7 @@ const (
 	opDiff      op = "diff"
 	opDrop      op = "drop"
 	opDestroy   op = "destroy"
+	opSteps     op = "steps" // measure; Max: rounds
 )
 
 // request is one question. Descriptors come in the order of the fields that
@@ -129,6 +130,8 @@ type reply struct {
 	Step  step    `json:",omitempty"` // of an error of the set-up
 	Notes []reply `json:",omitempty"` // of configure: what is missing but not fatal
 	Pid   int     `json:",omitempty"` // the init's
+
+	Steps []sandbox.Step `json:",omitempty"` // of steps
 }
 
 // errKinds are the errors that keep their identity on the way.

@@ -116,6 +116,14 @@ func (k *keeper) safely(q request, fds []int) (a reply, out []int) {
 			a = replyError(fmt.Errorf("%s: internal error: %v", q.Op, p))
 		}
 	}()
+	if q.Op == opSteps {
+		pid1.CloseAll(fds)
+		steps, err := k.steps(int(q.Max))
+		if err != nil {
+			return replyError(err), nil
+		}
+		return reply{Steps: steps}, nil
+	}
 	out, pid, err := k.answer(q, fds)
 	if err != nil {
 		pid1.CloseAll(out)
