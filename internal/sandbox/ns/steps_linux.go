@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"runtime"
 	"slices"
 	"strconv"
@@ -157,13 +156,31 @@ func (t *stepTimer) programs() error {
 		{"kernel_namespaces", initFlags},
 	} {
 		for range t.rounds {
-			c := exec.Cmd{Path: program, Dir: "/", SysProcAttr: &syscall.SysProcAttr{Chroot: "/host", Cloneflags: n.flags}}
-			if err := t.timed(n.name, c.Run); err != nil {
+			if err := t.timed(n.name, func() error { return t.run(program, n.flags) }); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// run starts a program of the machine and waits until the spawner has reaped it.
+func (t *stepTimer) run(program string, flags uintptr) error {
+	s := t.k.spawner
+	p := &initProc{fd: -1, done: make(chan struct{})}
+	s.reap.mu.Lock()
+	null := uintptr(s.null)
+	pid, err := syscall.ForkExec(program, []string{program}, &syscall.ProcAttr{Dir: "/", Files: []uintptr{null, null, null},
+		Sys: &syscall.SysProcAttr{Chroot: "/host", Cloneflags: flags}})
+	if err == nil {
+		p.pid = pid
+		s.reap.born(p)
+	}
+	s.reap.mu.Unlock()
+	if err == nil {
+		<-p.done
+	}
+	return err
 }
 
 // mounts: those of a sandbox's tree, and their ends.
