@@ -88,9 +88,8 @@ func (c Config) orDefaults() Config {
 	}
 	if c.TmpfsMax == 0 {
 		c.TmpfsMax = 4 << 30
-		var si unix.Sysinfo_t
-		if unix.Sysinfo(&si) == nil {
-			c.TmpfsMax = min(c.TmpfsMax, int64(si.Totalram)*int64(si.Unit)/8)
+		if m := machineMemory(); m > 0 {
+			c.TmpfsMax = min(c.TmpfsMax, m/8)
 		}
 	}
 	if c.Warm == 0 {

@@ -419,12 +419,20 @@ func (k *keeper) free(b *box) {
 	b.vol, b.on, b.base = nil, nil, nil
 }
 
-// replace drops the box's tree, which no process sees any more.
-func (k *keeper) replace(b *box) {
-	unix.Close(b.root)
-	b.root = -1
-	k.release(b.vol)
-	b.vol = nil
+// replace drops the box's tree, which no process sees any more, and, if nobody
+// need wait for that, lets it end in the background.
+func (k *keeper) replace(b *box, later bool) {
+	root, vol := b.root, b.vol
+	b.root, b.vol = -1, nil
+	drop := func() {
+		unix.Close(root)
+		k.release(vol)
+	}
+	if !later {
+		drop()
+		return
+	}
+	k.trash.Go(drop)
 }
 
 // freeze makes the written volume part of a new stack, which is the snapshot,
@@ -441,6 +449,11 @@ func (k *keeper) freeze(q request) error {
 	st := &stack{layers: b.on.layers, frozen: append(slices.Clone(b.on.frozen), b.vol)}
 	k.hold(b.vol)
 	b.own[b.vol] = true
+	aside, err := b.vol.putAside()
+	if err != nil {
+		k.release(b.vol)
+		return err
+	}
 	st = k.settleFlat(b, st)
 	if st, err = k.shallow(st, len(b.base.frozen)); err != nil {
 		b.on = &stack{layers: st.layers, frozen: st.frozen[:len(st.frozen)-1]}
@@ -452,7 +465,7 @@ func (k *keeper) freeze(q request) error {
 	}
 	k.hold(st.frozen...) // once by the box, as its old stack was, and once by the snapshot
 	b.on = st
-	k.replace(b)
+	k.replace(b, aside)
 	k.mu.Lock()
 	k.snaps[q.Snapshot] = st
 	k.mu.Unlock()
@@ -508,13 +521,7 @@ func (k *keeper) restack(q request) error {
 	}
 	k.release(b.on.frozen...)
 	b.on = st
-	// Nobody reads the old tree any more, so that nobody need wait for it to go.
-	root, vol := b.root, b.vol
-	b.root, b.vol = -1, nil
-	k.trash.Go(func() {
-		unix.Close(root)
-		k.release(vol)
-	})
+	k.replace(b, true)
 	return k.freshRoot(b, q.Enter)
 }
 

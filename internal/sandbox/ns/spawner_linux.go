@@ -342,9 +342,17 @@ func (s *spawner) take() (*initProc, error) {
 	}
 }
 
+// refillPause is how long the sandbox that has just taken a spare part is left
+// to enter its tree: making the next one takes a processor for longer, and the
+// kernel's lock of all mounts.
+const refillPause = 500 * time.Microsecond
+
 // fill keeps some inits waiting.
 func (s *spawner) fill() {
 	for {
+		if len(s.warm) > 0 { // nobody waits
+			time.Sleep(refillPause)
+		}
 		p, err := s.fresh()
 		if err != nil {
 			// take will meet the same error and tell somebody.

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -15,11 +16,17 @@ import (
 // snapshots and running requests hold it.
 type volume struct {
 	path string // in the keeper's tree
+	kept bool   // its content was put aside; set before anybody else knows of it
 	disk bool
 	refs int // guarded by keeper.mu
 }
 
-func (v *volume) upper() string { return v.path + "/u" }
+func (v *volume) upper() string {
+	if v.kept {
+		return v.path + "/k"
+	}
+	return v.path + "/u"
+}
 func (v *volume) work() string  { return v.path + "/w" }
 
 // spare is a volume that is made before somebody asks for it, of the size that
@@ -39,7 +46,10 @@ func (k *keeper) takeVolume(bytes, inodes int64, disk bool) (*volume, error) {
 	s := k.spare
 	k.spare = spare{}
 	k.mu.Unlock()
-	k.trash.Go(func() { k.putBy(bytes, inodes) })
+	k.trash.Go(func() {
+		time.Sleep(refillPause)
+		k.putBy(bytes, inodes)
+	})
 	if s.v == nil {
 		return k.newVolume(bytes, inodes, false)
 	}
