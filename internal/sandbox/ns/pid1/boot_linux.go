@@ -80,7 +80,7 @@ func prepare(s *server, chrooted bool) error {
 		return failed("find the attachment point", e)
 	}
 	s.spare, s.proc, s.dev, s.pts, s.next = at, -1, -1, -1, furniture{-1, -1, -1}
-	if err := s.furnish(true); err != nil {
+	if err := s.furnish(); err != nil {
 		return err
 	}
 	s.reaper.start(s.sock)

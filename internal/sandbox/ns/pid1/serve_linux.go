@@ -91,7 +91,7 @@ func (s *server) prepareNext(fresh bool) error {
 			return err
 		}
 	}
-	return s.furnish(false)
+	return s.furnish()
 }
 
 func (s *server) refuse(id uint32, stage Stage, err error) error {

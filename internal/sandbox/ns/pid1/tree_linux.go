@@ -79,25 +79,10 @@ const (
 	usualShm   = 64 << 20 // bytes of /dev/shm, Docker's default
 )
 
-// furnish mounts /proc, /dev, /dev/pts and /dev/shm in the parking root.
-// first says that it is for this process's first tree.
-func (s *server) furnish(first bool) error {
-	proc, err := newMount("proc", mountNoSuid|mountNoDev|mountNoExec)
-	if err != nil {
-		return err
-	}
-	defer syscall.Close(proc)
-	if first {
-		if err := s.forbidNesting(proc); err != nil {
-			return err
-		}
-	}
-	if err := mountOn(atCWD, proc, parkedProc); err != nil {
-		return err
-	}
-	if err := s.keep(&s.next.proc, proc, syscall.O_RDONLY|syscall.O_DIRECTORY); err != nil {
-		return err
-	}
+// furnish mounts /dev, /dev/pts and /dev/shm in the parking root, and /proc for
+// this process's first tree: later ones get the same, as nothing of it is a
+// program's to change.
+func (s *server) furnish() error {
 	dev, err := newMount("tmpfs", mountNoSuid|mountNoExec, "mode=755", "size=4m", "nr_inodes=4k")
 	if err != nil {
 		return err
@@ -124,6 +109,27 @@ func (s *server) furnish(first bool) error {
 		return err
 	}
 	if err := s.keep(&s.next.dev, dev, oPath|syscall.O_DIRECTORY); err != nil {
+		return err
+	}
+	if s.next.proc >= 0 {
+		return nil
+	}
+	return s.firstProc(dev)
+}
+
+func (s *server) firstProc(dev int) error {
+	proc, err := newMount("proc", mountNoSuid|mountNoDev|mountNoExec)
+	if err != nil {
+		return err
+	}
+	defer syscall.Close(proc)
+	if err := s.forbidNesting(proc); err != nil {
+		return err
+	}
+	if err := mountOn(atCWD, proc, parkedProc); err != nil {
+		return err
+	}
+	if err := s.keep(&s.next.proc, proc, syscall.O_RDONLY|syscall.O_DIRECTORY); err != nil {
 		return err
 	}
 	if !s.lacks(WithoutMaskProc) {
@@ -354,31 +360,29 @@ func (s *server) park() error {
 		return err
 	}
 	defer syscall.Close(root)
-	for _, d := range [...]string{"proc", "new", "hostdev", parkedProc, parkedDev} {
+	for _, d := range [...]string{"new", "hostdev", parkedProc, parkedDev} {
 		if err := syscall.Mkdirat(root, d, 0o700); err != nil {
 			return failed("make "+d, errno(err))
 		}
 	}
-	proc, err := newMount("proc", mountNoSuid|mountNoDev|mountNoExec)
-	if err != nil {
-		return err
+	old, e := openat2(atCWD, ".", oPath|syscall.O_DIRECTORY, 0)
+	if e == 0 {
+		e = attach(root, old)
+		syscall.Close(old)
 	}
-	defer syscall.Close(proc)
-	if e := attach(root, s.proc); e != 0 {
+	if e != 0 {
 		return failed("attach empty root", e)
 	}
-	if err := mountOn(root, proc, "proc"); err != nil {
+	if err := mountOn(root, s.proc, parkedProc); err != nil {
 		return err
 	}
+	s.next.proc, s.proc = s.proc, -1
 	if err := mountOn(root, s.dev, "hostdev"); err != nil {
 		return err
 	}
-	for _, fd := range [...]*int{&s.proc, &s.pts, &s.dev} {
+	for _, fd := range [...]*int{&s.pts, &s.dev} {
 		syscall.Close(*fd)
 		*fd = -1
-	}
-	if err := s.keep(&s.proc, proc, syscall.O_RDONLY|syscall.O_DIRECTORY); err != nil {
-		return err
 	}
 	if err := s.pivot(root); err != nil {
 		return err
