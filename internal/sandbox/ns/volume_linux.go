@@ -27,7 +27,7 @@ func (v *volume) upper() string {
 	}
 	return v.path + "/u"
 }
-func (v *volume) work() string  { return v.path + "/w" }
+func (v *volume) work() string { return v.path + "/w" }
 
 // spare is a volume that is made before somebody asks for it, of the size that
 // was last asked for.
