@@ -3,7 +3,9 @@ package ns
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 
@@ -107,6 +109,7 @@ func (k *keeper) serve(r *pid1.Receiver) {
 	}
 	k.killBoxes()
 	wg.Wait()
+	k.awaitDead()
 }
 
 // safely keeps a defect met in one sandbox's tree from ending all of them.
@@ -318,6 +321,17 @@ func (k *keeper) killBoxes() {
 	defer k.mu.Unlock()
 	for _, b := range k.boxes {
 		b.init.kill()
+	}
+}
+
+// awaitDead returns when no process of a sandbox is left. An init closes its
+// files, which is all that others see of its end, before its programs die.
+func (k *keeper) awaitDead() {
+	k.mu.Lock()
+	boxes := slices.Collect(maps.Values(k.boxes))
+	k.mu.Unlock()
+	for _, b := range boxes {
+		<-b.init.done // the backend kills us if that takes too long
 	}
 }
 

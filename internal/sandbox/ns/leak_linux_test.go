@@ -146,6 +146,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 	if len(all) < 10 {
 		t.Fatalf("the test sees %d processes: %v", len(all), living(t, all))
 	}
+	groups := groupsWith(t, all)
 	// Half of them are closed one by one, the others by the backend.
 	for i, s := range boxes {
 		if i%2 == 0 {
@@ -160,7 +161,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 	if left := living(t, all); len(left) > 0 {
 		t.Errorf("processes: %q", left)
 	}
-	if left := emptyGroups(t); len(left) > 0 {
+	if left := existing(groups); len(left) > 0 {
 		t.Errorf("control groups: %v", left)
 	}
 	if after := mounts(t); after != before {
@@ -231,6 +232,7 @@ func TestKillLeavesNothing(t *testing.T) {
 			if len(all) < 10 {
 				t.Fatalf("the test sees %d processes", len(all))
 			}
+			groups := groupsWith(t, all)
 			victim := cmd.Process
 			if who == "the keeper" {
 				for pid, c := range processes(t) {
@@ -261,7 +263,7 @@ func TestKillLeavesNothing(t *testing.T) {
 			if left := append(a, more...); len(left) > 0 {
 				t.Errorf("scratch holds %v", left)
 			}
-			if left := emptyGroups(t); len(left) > 0 {
+			if left := existing(groups); len(left) > 0 {
 				t.Errorf("control groups: %v", left)
 			}
 		})

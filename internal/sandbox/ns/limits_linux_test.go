@@ -2,13 +2,13 @@ package ns
 
 import (
 	"context"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
-
-	"golang.org/x/sys/unix"
 
 	"assay/internal/image"
 	"assay/internal/sandbox"
@@ -140,16 +140,31 @@ func TestGroupsOfTheDead(t *testing.T) {
 	}
 }
 
-// emptyGroups lists the directories of groups that nobody holds.
-func emptyGroups(t testing.TB) []string {
+// groupsWith lists the control groups of programs of this kind that have one of
+// these processes. Others are other programs', which may be killed meanwhile.
+func groupsWith(t testing.TB, procs map[int]string) []string {
 	t.Helper()
 	return slices.DeleteFunc(groupDirs(t), func(dir string) bool {
-		var st unix.Stat_t
-		fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-		if err != nil || unix.Fstat(fd, &st) != nil || int(st.Uid) != os.Geteuid() {
-			return true // gone, or another user's
-		}
-		defer unix.Close(fd)
-		return unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) != nil
+		found := false
+		_ = filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error { // others' go while we look
+			if err != nil || d.Name() != "cgroup.procs" {
+				return nil
+			}
+			b, _ := os.ReadFile(p)
+			for pid := range strings.FieldsSeq(string(b)) {
+				n, _ := strconv.Atoi(pid)
+				found = found || procs[n] != ""
+			}
+			return nil
+		})
+		return !found
+	})
+}
+
+// existing are those of dirs that are still there.
+func existing(dirs []string) []string {
+	return slices.DeleteFunc(slices.Clone(dirs), func(dir string) bool {
+		_, err := os.Stat(dir)
+		return err != nil
 	})
 }

@@ -119,6 +119,7 @@ func TestSoak(t *testing.T) {
 		t.Error(failed)
 	}
 	all := descendants(t, os.Getpid())
+	groups := groupsWith(t, all)
 	spaces := namespaces(t, all)
 	everybody := map[int]string{}
 	for pid := range processes(t) {
@@ -157,7 +158,7 @@ func TestSoak(t *testing.T) {
 	if n := descriptors(t); n > fds {
 		t.Errorf("%d descriptors, %d before", n, fds)
 	}
-	if left := emptyGroups(t); len(left) > 0 {
+	if left := existing(groups); len(left) > 0 {
 		t.Errorf("control groups: %v", left)
 	}
 	if left, _ := filepath.Glob(scratch + "/live-*"); len(left) > 0 {
