@@ -161,7 +161,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 	if left := living(t, all); len(left) > 0 {
 		t.Errorf("processes: %q", left)
 	}
-	if left := existing(groups); len(left) > 0 {
+	if left := abandoned(groups); len(left) > 0 {
 		t.Errorf("control groups: %v", left)
 	}
 	if after := mounts(t); after != before {
@@ -263,7 +263,7 @@ func TestKillLeavesNothing(t *testing.T) {
 			if left := append(a, more...); len(left) > 0 {
 				t.Errorf("scratch holds %v", left)
 			}
-			if left := existing(groups); len(left) > 0 {
+			if left := abandoned(groups); len(left) > 0 {
 				t.Errorf("control groups: %v", left)
 			}
 		})

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"assay/internal/image"
 	"assay/internal/sandbox"
 	"assay/internal/sandbox/ns/cgroup"
@@ -161,10 +163,14 @@ func groupsWith(t testing.TB, procs map[int]string) []string {
 	})
 }
 
-// existing are those of dirs that are still there.
-func existing(dirs []string) []string {
+// abandoned are those of dirs that are still there and that nobody holds.
+func abandoned(dirs []string) []string {
 	return slices.DeleteFunc(slices.Clone(dirs), func(dir string) bool {
-		_, err := os.Stat(dir)
-		return err != nil
+		fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return true
+		}
+		defer unix.Close(fd)
+		return unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) != nil
 	})
 }

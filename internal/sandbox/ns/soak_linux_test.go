@@ -158,7 +158,7 @@ func TestSoak(t *testing.T) {
 	if n := descriptors(t); n > fds {
 		t.Errorf("%d descriptors, %d before", n, fds)
 	}
-	if left := existing(groups); len(left) > 0 {
+	if left := abandoned(groups); len(left) > 0 {
 		t.Errorf("control groups: %v", left)
 	}
 	if left, _ := filepath.Glob(scratch + "/live-*"); len(left) > 0 {
