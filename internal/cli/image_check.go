@@ -40,7 +40,10 @@ func (c *imageCheckCmd) Run(ctx *boundCtx, a *app, g *grammar) error {
 		fmt.Fprintf(a.Stdout, "%s %s: %s\n  %s\n", p.Kind, p.Name, p.Detail, p.Remedy)
 	}
 	if g.JSON {
-		if err := a.emit("image.check", v); err != nil {
+		if err := a.emit("image.check", struct {
+			image.Verified
+			Problems int `json:"problems"`
+		}{v, len(v.Problems)}); err != nil {
 			return err
 		}
 	} else {
