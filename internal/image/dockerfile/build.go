@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -67,7 +68,7 @@ type Options struct {
 }
 
 // executor is part of every key: it changes when equal steps give other layers.
-const executor = "assay dockerfile 2"
+const executor = "assay dockerfile 3"
 
 // build is what the stages of one Build share.
 type build struct {
@@ -227,6 +228,10 @@ func (x *execution) run(ctx context.Context) error {
 		}
 		x.stack, x.binds, x.cfg, vars = x.base.stack, x.base.binds, x.base.cfg, x.base.vars.list
 		x.cfg.OnBuild = nil
+		for _, kv := range x.cfg.Env { // as BuildKit: ENV counts again, whatever ARG said after it
+			k, v, _ := strings.Cut(kv, "=")
+			vars = set(vars, k, v)
+		}
 	} else {
 		x.stack, x.binds, x.cfg = slices.Clone(x.from.Layers), x.from.Binds, x.from.Config
 		x.cfg.OnBuild = nil
