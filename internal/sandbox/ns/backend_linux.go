@@ -28,6 +28,8 @@ import (
 type Backend struct {
 	conf   Config
 	root   bool             // this process is root and sandboxes are not
+	ids    ids              // the keeper's
+	noIDs  error            // why it has but one; nil if it has more
 	opens  bool             // it opens for the keeper what only root can
 	notes  []doctor.Finding // what the machine lacks without being refused
 	sock   packets
@@ -44,6 +46,8 @@ type Backend struct {
 	bases  map[sandbox.Snapshot][]image.LayerID // what each snapshot lies upon
 	apt    map[string]bool                      // by the layers of an image: it has apt
 	opened map[image.HostPath]bool              // layers the keeper has already, if root
+	owners map[image.LayerID]*owners            // layers whose companions were asked for
+	real   map[sandbox.Snapshot]bool            // owners in it are real
 	closed bool
 }
 
@@ -55,6 +59,7 @@ func Open(ctx context.Context, c Config) (*Backend, error) {
 	c = c.orDefaults()
 	b := &Backend{conf: c, root: realRoot(), noise: &tail{}, done: make(chan struct{}),
 		boxes: map[string]*Sandbox{}, apt: map[string]bool{}, bases: map[sandbox.Snapshot][]image.LayerID{}, opened: map[image.HostPath]bool{}, dog: newWatchdog()}
+	b.owners, b.real = map[image.LayerID]*owners{}, map[sandbox.Snapshot]bool{}
 	b.opens = b.root && hasSysAdmin()
 	b.calls.pending = map[uint32]chan answer{}
 	if !c.NoCgroups {
@@ -98,8 +103,19 @@ func (c Config) orDefaults() Config {
 	return c
 }
 
-// startKeeper re-executes this program in namespaces of its own.
+// startKeeper gives the keeper all ids that it can have, or else one.
 func (b *Backend) startKeeper() error {
+	if b.ids, b.noIDs = b.wantedIDs(); b.noIDs == nil {
+		if b.noIDs = b.startKeeperWith(b.ids); b.noIDs == nil {
+			return nil
+		}
+	}
+	b.ids = oneID(b.ids.users[0].HostID, b.ids.groups[0].HostID)
+	return b.startKeeperWith(b.ids)
+}
+
+// startKeeperWith re-executes this program in namespaces of its own.
+func (b *Backend) startKeeperWith(i ids) error {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return err
@@ -115,20 +131,15 @@ func (b *Backend) startKeeper() error {
 		return err
 	}
 	defer exe.Close()
-	uid, gid := os.Geteuid(), os.Getegid()
-	if b.root {
-		uid, gid = b.conf.RootUID, b.conf.RootUID
-	}
 	b.cmd = &exec.Cmd{
 		Path: b.conf.Self[0], Args: append([]string{keeperMarker}, b.conf.Self[1:]...), Dir: "/",
-		// A program built with the race detector would sleep for a second at its end.
-		Env:        []string{"GOMAXPROCS=4", "GORACE=atexit_sleep_ms=0"},
+		Env:        keeperEnv(),
 		Stderr:     b.noise,
 		ExtraFiles: []*os.File{theirs, exe},
 		SysProcAttr: &syscall.SysProcAttr{
 			Cloneflags:                 unix.CLONE_NEWUSER | unix.CLONE_NEWNS,
-			UidMappings:                []syscall.SysProcIDMap{{HostID: uid, Size: 1}},
-			GidMappings:                []syscall.SysProcIDMap{{HostID: gid, Size: 1}},
+			UidMappings:                i.users,
+			GidMappings:                i.groups,
 			GidMappingsEnableSetgroups: b.root,
 		},
 		// Inits that linger hold the pipe of errors open.
@@ -137,7 +148,11 @@ func (b *Backend) startKeeper() error {
 	if b.root {
 		b.cmd.SysProcAttr.Credential = &syscall.Credential{} // root of the namespace, no groups
 	}
-	if err := b.cmd.Start(); err != nil {
+	start := b.cmd.Start
+	if i.mode == sandbox.UIDSub {
+		start = func() error { return startMapped(b.cmd, i) }
+	}
+	if err := start(); err != nil {
 		b.sock.Close()
 		return stepError(stepUserNS, err)
 	}
@@ -145,7 +160,7 @@ func (b *Backend) startKeeper() error {
 }
 
 func (b *Backend) configure(ctx context.Context) error {
-	q := request{Op: opConfigure, Root: b.opens, Warm: b.conf.Warm, Disk: b.conf.Disk, Without: b.conf.Without, OldMounts: b.conf.oldMounts}
+	q := request{Op: opConfigure, Root: b.opens, Warm: b.conf.Warm, IDs: b.ids.count(), Disk: b.conf.Disk, Without: b.conf.Without, OldMounts: b.conf.oldMounts}
 	var fds []int
 	defer func() { closeFDs(fds) }()
 	add := func(dir string) error {
@@ -334,7 +349,7 @@ func (b *Backend) lost() error {
 // Capabilities of this backend.
 func (b *Backend) Capabilities() sandbox.Capabilities {
 	return sandbox.Capabilities{
-		Name: "ns", UIDModes: []sandbox.UIDMode{sandbox.UIDSingle},
+		Name: "ns", UIDModes: b.modes(),
 		Snapshots: true, Peek: true, TTY: true, Relays: true,
 		Networks:  []sandbox.Network{sandbox.NetNone, sandbox.NetAllowlist},
 		Limits:    b.holds(),
@@ -358,6 +373,16 @@ func (b *Backend) create(ctx context.Context, spec sandbox.Spec) (*Sandbox, erro
 	}
 	if err := b.lend(q.Layers); err != nil {
 		return nil, err
+	}
+	if q.Real {
+		n, err := b.cover(ctx, s.layers)
+		if err != nil {
+			return nil, err
+		}
+		if n += len(q.Layers); n > maxLayers {
+			return nil, fmt.Errorf("%d layers, with those that hold owners, are more than the kernel takes in one tree (%d with what a sandbox adds): %w",
+				n, maxLayers, sandbox.ErrUnsupported)
+		}
 	}
 	fds, err := b.openAll(q)
 	defer func() { closeFDs(fds) }()
@@ -400,6 +425,10 @@ func (b *Backend) plan(spec sandbox.Spec) (*Sandbox, request, error) {
 	if err := supported(spec); err != nil {
 		return nil, q, err
 	}
+	var err error
+	if q.Real, err = b.realOwners(spec.UID); err != nil {
+		return nil, q, err
+	}
 	layers := slices.Concat(spec.Image.Layers, spec.Extra)
 	if len(layers) > maxLayers {
 		return nil, q, fmt.Errorf("%d layers are more than the kernel takes in one tree (%d with what a sandbox adds): %w",
@@ -424,6 +453,9 @@ func (b *Backend) plan(spec sandbox.Spec) (*Sandbox, request, error) {
 		if !slices.Equal(base, layers) {
 			return nil, q, fmt.Errorf("snapshot %s stands on other layers than the spec's image", spec.From)
 		}
+		if b.isReal(spec.From) != q.Real {
+			return nil, q, fmt.Errorf("snapshot %s was made in another uid mode", spec.From)
+		}
 		q.Layers = nil
 	}
 	for _, m := range spec.Image.Binds {
@@ -439,11 +471,13 @@ func (b *Backend) plan(spec sandbox.Spec) (*Sandbox, request, error) {
 	if spec.Image.Config.Workdir != "" {
 		q.Dirs = append(q.Dirs, spec.Image.Config.Workdir)
 	}
-	var err error
-	if q.Apt, err = b.hasApt(spec.Image.Layers); err != nil {
-		return nil, q, err
+	if !q.Real {
+		if q.Apt, err = b.hasApt(spec.Image.Layers); err != nil {
+			return nil, q, err
+		}
 	}
 	s := newSandbox(b, q.Sandbox, spec, layers)
+	s.real = q.Real
 	q.Bytes, q.Inodes, q.Disk = s.limits.DiskBytes, s.limits.Inodes, s.disk
 	if q.Disk {
 		for _, n := range b.notes {
@@ -466,8 +500,6 @@ func supported(spec sandbox.Spec) error {
 		return errors.New("network allowlist: the spec has no Egress that would decide")
 	case spec.Network != "" && spec.Network != sandbox.NetNone && spec.Network != sandbox.NetAllowlist:
 		return no("network " + strconv.Quote(string(spec.Network)))
-	case spec.UID != sandbox.UIDAuto && spec.UID != sandbox.UIDSingle:
-		return no("uid mode " + strconv.Quote(string(spec.UID)))
 	case spec.Service != "" && spec.Service != "main":
 		return no("service " + strconv.Quote(spec.Service))
 	case len(spec.Hostname) > 64:
@@ -575,6 +607,7 @@ func (b *Backend) Drop(s sandbox.Snapshot) error {
 	b.mu.Lock()
 	_, ok := b.bases[s]
 	delete(b.bases, s)
+	delete(b.real, s)
 	b.mu.Unlock()
 	if !ok {
 		return nil

@@ -44,6 +44,7 @@ type box struct {
 	adopted  []string // where they are attached, if the backend opened them
 	skel     string
 	disk     bool
+	real     bool // owners are
 
 	streams  map[*os.File]bool // pipes of running puts and gets; guarded by keeper.mu
 	changing int               // what replaces the tree and waits for them; guarded by keeper.mu
@@ -134,7 +135,7 @@ func (k *keeper) snapshot(s sandbox.Snapshot) (*stack, error) {
 // create makes volume, overlay and init, and lets the init enter. It answers
 // with the init's socket.
 func (k *keeper) create(q request, fds []int) (out []int, pid int, err error) {
-	b := &box{streams: map[*os.File]bool{}, own: map[*volume]bool{}, bytes: q.Bytes, inodes: q.Inodes, disk: q.Disk, root: -1}
+	b := &box{streams: map[*os.File]bool{}, own: map[*volume]bool{}, bytes: q.Bytes, inodes: q.Inodes, disk: q.Disk, real: q.Real, root: -1}
 	defer func() {
 		if err != nil {
 			k.free(b)
@@ -159,7 +160,7 @@ func (k *keeper) create(q request, fds []int) (out []int, pid int, err error) {
 	if b.skel, err = k.skeleton(b, q); err != nil {
 		return nil, 0, err
 	}
-	if b.init, err = k.spawner.take(); err != nil {
+	if b.init, err = k.spawner.take(b.real); err != nil {
 		return nil, 0, err
 	}
 	if err = k.freshRoot(b, q.Enter); err != nil {
@@ -199,6 +200,12 @@ func (k *keeper) openLayers(q request) (*stack, error) {
 			return nil, fmt.Errorf("layer %s: %w", l, err)
 		}
 		st.layers = append(st.layers, p)
+		k.mu.Lock()
+		c, ok := k.companions[l]
+		k.mu.Unlock()
+		if ok && q.Real {
+			st.layers = append(st.layers, c)
+		}
 	}
 	return st, nil
 }

@@ -42,6 +42,9 @@ func (b *Backend) commit(ctx context.Context, s sandbox.Snapshot) (image.LayerID
 	}
 	defer w.Abort()
 	c := &committer{base: base, w: w}
+	if b.isReal(s) {
+		c.ids = b.ids.count()
+	}
 	err = b.stream(ctx, request{Op: opDiff, Snapshot: s}, func(f *os.File) error {
 		err := c.read(tar.NewReader(f))
 		if err == nil {
@@ -63,6 +66,7 @@ type committer struct {
 	base   *image.View
 	w      *image.LayerWriter
 	added  int
+	ids    int    // 0: owners are not real, and stay as they are below
 	opaque string // the outermost directory we are in that hides the base; "" for none
 }
 
@@ -108,12 +112,17 @@ func (c *committer) entry(h *tar.Header, content io.Reader) error {
 		return c.add(image.Entry{Path: p, Type: image.TypeWhiteout}, nil)
 	}
 	e := image.Entry{Path: p, Mode: uint32(h.Mode & 0o7777), ModTime: h.ModTime, Xattrs: xattrs(h)}
+	if c.ids > 0 {
+		e.UID, e.GID = h.Uid, h.Gid
+	} else {
+		delete(e.Xattrs, image.Capability)
+	}
 	switch h.Typeflag {
 	case tar.TypeDir:
 		return c.dir(e, h, old, exists)
 	case tar.TypeSymlink:
 		e.Type, e.Link, e.Mode, e.Xattrs = image.TypeSymlink, h.Linkname, 0, nil
-		if exists && old.Type == e.Type && old.Link == e.Link && h.PAXRecords[paxLinked] == "" {
+		if exists && old.Type == e.Type && old.Link == e.Link && c.sameOwner(&e, old) && h.PAXRecords[paxLinked] == "" {
 			return nil
 		}
 		return c.add(e, nil)
@@ -156,6 +165,9 @@ func (c *committer) dir(e image.Entry, h *tar.Header, old image.Entry, exists bo
 // owner, setid bits, attributes of the system. It reports whether mode and
 // attributes are unchanged.
 func (c *committer) inherit(e *image.Entry, old image.Entry) bool {
+	if c.ids > 0 {
+		return c.inheritReal(e, old)
+	}
 	e.UID, e.GID = old.UID, old.GID
 	disk := old.Mode&0o777 | 0o400
 	if old.IsDir() {
@@ -184,6 +196,35 @@ func (c *committer) inherit(e *image.Entry, old image.Entry) bool {
 		}
 	}
 	return same && maps.Equal(userOld, mine)
+}
+
+// sameOwner reports whether an entry's owner is that of the one it replaces,
+// and keeps one that no id stands for.
+func (c *committer) sameOwner(e *image.Entry, old image.Entry) bool {
+	if c.ids == 0 {
+		return true
+	}
+	same := e.UID == inside(old.UID, c.ids) && e.GID == inside(old.GID, c.ids)
+	if same {
+		e.UID, e.GID = old.UID, old.GID
+	}
+	return same
+}
+
+// inheritReal is for trees that show owners, modes and capabilities as they
+// are; only attributes of the system are not there.
+func (c *committer) inheritReal(e *image.Entry, old image.Entry) bool {
+	same := c.sameOwner(e, old) && e.Mode == old.Mode
+	shown := map[string]string{}
+	for k, v := range old.Xattrs {
+		if visibleXattr(k) || k == image.Capability {
+			shown[k] = v
+		}
+	}
+	if same = same && maps.Equal(shown, e.Xattrs); same {
+		e.Xattrs = old.Xattrs
+	}
+	return same
 }
 
 func xattrs(h *tar.Header) map[string]string {

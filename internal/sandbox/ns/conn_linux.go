@@ -69,6 +69,7 @@ type op string
 
 const (
 	opConfigure op = "configure"
+	opOwners    op = "owners" // make the companion of a layer
 	opLayers    op = "layers" // open layers that only root can
 	opCreate    op = "create"
 	opRestack   op = "restack" // drop what is written, stand on a snapshot
@@ -94,6 +95,7 @@ type request struct {
 	Store   image.HostPath `json:",omitempty"` // a directory like a layer's; fds: its mount, if Root
 	Scratch image.HostPath `json:",omitempty"` // fds: its mount, if Root
 	Warm    int            `json:",omitempty"`
+	IDs     int            `json:",omitempty"` // how many are mapped
 	// Without: walls that are left out; see Config.
 	Without sandbox.Defences `json:",omitempty"`
 	// OldMounts: mount as kernels before 6.5 can, for a test.
@@ -104,6 +106,7 @@ type request struct {
 	Binds  []bind           `json:",omitempty"` // fds: if Root, one each
 	Dirs   []image.Path     `json:",omitempty"` // that must exist
 	Apt    bool             `json:",omitempty"` // the image has apt
+	Real   bool             `json:",omitempty"` // owners are real
 	Disk   bool             `json:",omitempty"`
 	Bytes  int64            `json:",omitempty"`
 	Inodes int64            `json:",omitempty"`
@@ -111,7 +114,7 @@ type request struct {
 	// create, restack and freeze: what the init is told once its tree is there
 	Enter []byte `json:",omitempty"`
 
-	// put and get; fds: the pipe
+	// put, get and owners; fds: the pipe
 	Path image.Path `json:",omitempty"`
 	Max  int64      `json:",omitempty"`
 }

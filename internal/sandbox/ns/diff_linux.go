@@ -61,7 +61,7 @@ type differ struct {
 const maxHoles = 8 << 30
 
 func (d *differ) head(rel string, st *unix.Stat_t, typ byte) *tar.Header {
-	return &tar.Header{Name: rel, Typeflag: typ, Mode: int64(st.Mode & 0o7777), Format: tar.FormatPAX,
+	return &tar.Header{Name: rel, Typeflag: typ, Mode: int64(st.Mode & 0o7777), Uid: int(st.Uid), Gid: int(st.Gid), Format: tar.FormatPAX,
 		ModTime: time.Unix(st.Mtim.Sec, st.Mtim.Nsec), PAXRecords: map[string]string{}}
 }
 

@@ -26,6 +26,7 @@ func (k *keeper) get(q request, pipe *os.File) error {
 		return err
 	}
 	defer leave()
+	q.Real = b.real
 	err = k.getFrom(b.root, q, pipe)
 	if err == unix.ENOENT || err == unix.ENOTDIR {
 		err = os.ErrNotExist
@@ -49,7 +50,7 @@ func (k *keeper) getFrom(root int, q request, pipe io.Writer) error {
 	if k.without(sandbox.DefCopyCaps) {
 		q.Max = 0
 	}
-	p := &packer{w: tar.NewWriter(pipe), max: q.Max, k: k, links: map[inode]string{}, buf: make([]byte, 128<<10)}
+	p := &packer{w: tar.NewWriter(pipe), max: q.Max, real: q.Real, k: k, links: map[inode]string{}, buf: make([]byte, 128<<10)}
 	base := path.Base(rel)
 	var st unix.Stat_t
 	if err := unix.Fstatat(parent, base, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
@@ -80,6 +81,7 @@ type packer struct {
 	w     *tar.Writer
 	max   int64 // 0: none
 	bytes int64
+	real  bool             // owners are told
 	heads int64            // what the names come to
 	links map[inode]string // the first name of a file that has several
 	buf   []byte
@@ -127,6 +129,9 @@ func (p *packer) entry(dir int, base, rel string, depth int) error {
 		return fmt.Errorf("%.200q: too many names for a cap of %d bytes: %w", rel, p.max, sandbox.ErrTooLarge)
 	}
 	h := &tar.Header{Name: rel, Mode: int64(st.Mode & 0o7777), ModTime: time.Unix(st.Mtim.Sec, st.Mtim.Nsec), Format: tar.FormatPAX}
+	if p.real {
+		h.Uid, h.Gid = int(st.Uid), int(st.Gid)
+	}
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFDIR:
 		h.Typeflag, h.Name = tar.TypeDir, rel+"/"

@@ -19,10 +19,13 @@ import (
 // Main runs the keeper if args are a keeper's; handled is false for every
 // other command line. A program that calls Open calls it before anything else.
 func Main(args []string) (exit int, handled bool) {
-	if len(args) == 0 || args[0] != keeperMarker {
-		return 0, false
+	switch {
+	case len(args) > 0 && args[0] == keeperMarker:
+		return keep(), true
+	case len(args) > 0 && args[0] == keeperWaits:
+		return await(args[1:]), true
 	}
-	return keep(), true
+	return 0, false
 }
 
 // Descriptors that a keeper is born with.
@@ -40,14 +43,15 @@ type keeper struct {
 	spawner   *spawner
 	oldMounts bool // no lowerdir+
 
-	mu     sync.Mutex
-	next   int
-	boxes  map[string]*box
-	snaps  map[sandbox.Snapshot]*stack
-	layers map[image.HostPath]string // opened layers, as paths for overlay
-	skels  map[string]string
-	spare  spare
-	trash  sync.WaitGroup // what is made and removed in the background
+	mu         sync.Mutex
+	next       int
+	boxes      map[string]*box
+	snaps      map[sandbox.Snapshot]*stack
+	layers     map[image.HostPath]string // opened layers, as paths for overlay
+	companions map[image.HostPath]string // of layers whose owners are not all root: see hidden
+	skels      map[string]string
+	spare      spare
+	trash      sync.WaitGroup // what is made and removed in the background
 }
 
 // keep serves until the backend is gone.
@@ -60,7 +64,7 @@ func keep() int {
 		return 1
 	}
 	k := &keeper{sock: sock, boxes: map[string]*box{}, snaps: map[sandbox.Snapshot]*stack{},
-		layers: map[image.HostPath]string{}, skels: map[string]string{}}
+		layers: map[image.HostPath]string{}, companions: map[image.HostPath]string{}, skels: map[string]string{}}
 	r := pid1.Receiver{P: sock}
 	m, fds, err := r.Recv()
 	if err != nil {
@@ -137,7 +141,7 @@ func (k *keeper) safely(q request, fds []int) (a reply, out []int) {
 
 // answer does what is asked. It owns fds; the returned ones are sent.
 func (k *keeper) answer(q request, fds []int) (out []int, pid int, err error) {
-	if q.Op == opPut || q.Op == opGet || q.Op == opDiff {
+	if q.Op == opPut || q.Op == opGet || q.Op == opDiff || q.Op == opOwners {
 		if len(fds) != 1 {
 			pid1.CloseAll(fds)
 			return nil, 0, fmt.Errorf("%s without a pipe", q.Op)
@@ -153,6 +157,8 @@ func (k *keeper) answer(q request, fds []int) (out []int, pid int, err error) {
 			err = k.put(q, pipe)
 		case opGet:
 			err = k.get(q, pipe)
+		case opOwners:
+			err = k.cover(q, pipe)
 		default:
 			err = k.diff(q, pipe)
 		}
@@ -202,7 +208,7 @@ func (k *keeper) setUp(fds []int) (notes []reply, err error) {
 	if !k.without(sandbox.DefProgram) {
 		program = k.readOnlyProgram(keeperExe)
 	}
-	if k.spawner, err = newSpawner(program, k.conf.Warm, k.conf.Without); err != nil {
+	if k.spawner, err = newSpawner(program, k.conf.Warm, k.conf.IDs, k.conf.Without); err != nil {
 		return nil, err
 	}
 	inMemory := k.tryVolume(false)

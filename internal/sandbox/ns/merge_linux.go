@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"assay/internal/image"
 	"assay/internal/sandbox"
 )
 
@@ -225,6 +226,9 @@ func (c *copier) leave() error {
 	d := c.dirs[len(c.dirs)-1]
 	c.dirs = c.dirs[:len(c.dirs)-1]
 	defer unix.Close(d.fd)
+	if err := chown(d.fd, "", d.st.Uid, d.st.Gid); err != nil {
+		return copyError(err)
+	}
 	if err := unix.Fchmod(d.fd, d.st.Mode&0o7777); err != nil {
 		return copyError(err)
 	}
@@ -264,10 +268,16 @@ func (c *copier) leaf(rel string, dir int, base string, st *unix.Stat_t) error {
 		if err := unix.Symlinkat(target, to, base); err != nil {
 			return copyError(err)
 		}
+		if err := chown(to, base, st.Uid, st.Gid); err != nil {
+			return copyError(err)
+		}
 	case unix.S_IFREG:
 		return c.file(dir, base, to, st)
 	case unix.S_IFIFO, unix.S_IFSOCK:
-		return copyError(unix.Mknodat(to, base, st.Mode&(unix.S_IFMT|0o7777), 0))
+		if err := unix.Mknodat(to, base, st.Mode&(unix.S_IFMT|0o7777), 0); err != nil {
+			return copyError(err)
+		}
+		return copyError(chown(to, base, st.Uid, st.Gid))
 	default:
 		return nil
 	}
@@ -290,6 +300,9 @@ func (c *copier) file(dir int, base string, to int, st *unix.Stat_t) error {
 	}
 	defer unix.Close(dst)
 	if err := copyData(src, dst); err != nil {
+		return copyError(err)
+	}
+	if err := chown(dst, "", st.Uid, st.Gid); err != nil {
 		return copyError(err)
 	}
 	copyXattrs(src, dst)
@@ -318,7 +331,7 @@ func copyTimes(fd int, st *unix.Stat_t) error {
 	return unix.UtimesNanoAt(fd, "", []unix.Timespec{st.Atim, st.Mtim}, unix.AT_EMPTY_PATH)
 }
 
-// copyXattrs copies the user's attributes but not those that steer overlays.
+// copyXattrs copies the user's attributes, and capabilities, but not those that steer overlays.
 func copyXattrs(src, dst int) {
 	for k, v := range userXattrs(src) {
 		_ = unix.Fsetxattr(dst, k, []byte(v), 0) // what does not fit is lost in a copy of this kind
@@ -339,7 +352,7 @@ func userXattrs(fd int) map[string]string {
 		}
 		name := string(names[:i])
 		names, n = names[i+1:], n-i-1
-		if !visibleXattr(name) {
+		if !visibleXattr(name) && name != image.Capability {
 			continue
 		}
 		v := make([]byte, 4096)

@@ -108,15 +108,22 @@ func (s *Sandbox) message(cmd sandbox.Command) pid1.Message {
 	if user == "" {
 		user = conf.User
 	}
-	s.noteUser(user)
+	kind := pid1.Start
+	if s.real && !isRoot(user) {
+		kind = pid1.StartAs
+	} else {
+		s.noteUser(user)
+	}
 	add := func(key, val string) {
 		if !slices.ContainsFunc(env, func(e string) bool { return strings.HasPrefix(e, key+"=") }) {
 			env = append(env, key+"="+val)
 		}
 	}
 	add("PATH", defaultPath)
-	add("HOME", "/root")
-	m := pid1.Message{Kind: pid1.Start, Nums: []int64{0, 0, 0}}
+	if kind == pid1.Start {
+		add("HOME", "/root")
+	}
+	m := pid1.Message{Kind: kind, Nums: []int64{0, 0, 0}}
 	if cmd.TTY != nil {
 		add("TERM", "xterm")
 		m.Nums = []int64{1, int64(cmd.TTY.Rows), int64(cmd.TTY.Cols)}
@@ -141,6 +148,9 @@ func (s *Sandbox) message(cmd sandbox.Command) pid1.Message {
 		limit(unix.RLIMIT_FSIZE, s.limits.DiskBytes)
 	}
 	m.Strs = slices.Concat([]string{dir}, programs, cmd.Args, env)
+	if kind == pid1.StartAs {
+		m.Strs = slices.Insert(m.Strs, 0, user)
+	}
 	return m
 }
 
@@ -165,10 +175,18 @@ func hardFiles() int64 {
 	return int64(l.Max)
 }
 
-// noteUser records a user that is not to be had.
-func (s *Sandbox) noteUser(user string) {
+// isRoot reports whether a command's user is who runs without asking for one.
+func isRoot(user string) bool {
 	switch user {
 	case "", "0", "root", "0:0", "root:root":
+		return true
+	}
+	return false
+}
+
+// noteUser records a user that is not to be had.
+func (s *Sandbox) noteUser(user string) {
+	if isRoot(user) {
 		return
 	}
 	note := fmt.Sprintf("user %q: everything runs as the sandbox's root", user)
@@ -231,6 +249,8 @@ func startError(m pid1.Message, cmd sandbox.Command, err error) error {
 	switch pid1.Stage(m.Nums[1]) {
 	case pid1.StageDir:
 		return fmt.Errorf("directory %s: %w: %w", cmd.Dir, e, sandbox.ErrNotStarted)
+	case pid1.StageUser:
+		return fmt.Errorf("%w: %w", err, sandbox.ErrNotStarted)
 	case pid1.StageExec:
 		return fmt.Errorf("%w: %w", e, sandbox.ErrNotStarted)
 	}

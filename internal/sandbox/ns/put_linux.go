@@ -30,7 +30,7 @@ func (k *keeper) put(q request, pipe *os.File) error {
 		return fmt.Errorf("put into %s: %w", q.Path, err)
 	}
 	defer unix.Close(dst)
-	u := &unpacker{k: k, dst: dst, births: &k.spawner.births, resolve: k.beneath(unix.RESOLVE_BENEATH), dirs: map[string]time.Time{}, buf: make([]byte, 128<<10)}
+	u := &unpacker{k: k, real: b.real, dst: dst, births: &k.spawner.births, resolve: k.beneath(unix.RESOLVE_BENEATH), dirs: map[string]time.Time{}, buf: make([]byte, 128<<10)}
 	if inTree(q.Path) == "" {
 		u.resolve = k.beneath(unix.RESOLVE_IN_ROOT) // nothing is outside of "/", absolute links are fine
 	}
@@ -113,6 +113,7 @@ type unpacker struct {
 	dirs    map[string]time.Time // to be set when nothing is written any more
 	buf     []byte
 	births  *sync.RWMutex // of the spawner
+	real    bool          // owners are those of the archive
 
 	at  string // the directory that dir is open on
 	dir int
@@ -171,21 +172,27 @@ func (u *unpacker) entry(h *tar.Header, content io.Reader) error {
 		if len(u.dirs) < maxDirTimes {
 			u.dirs[rel] = h.ModTime
 		}
-		return makeDir(dir, base, mode)
+		return u.makeDir(dir, base, mode, h)
 	case tar.TypeReg, tar.TypeGNUSparse:
 		return u.file(dir, base, mode, h, content)
 	case tar.TypeSymlink:
 		if err := clearName(dir, base); err != nil {
 			return err
 		}
-		return unix.Symlinkat(h.Linkname, dir, base)
+		if err := unix.Symlinkat(h.Linkname, dir, base); err != nil {
+			return err
+		}
+		return u.own(dir, base, h)
 	case tar.TypeLink:
 		return u.link(dir, base, h.Linkname)
 	case tar.TypeFifo:
 		if err := clearName(dir, base); err != nil {
 			return err
 		}
-		return unix.Mknodat(dir, base, unix.S_IFIFO|mode, 0)
+		if err := unix.Mknodat(dir, base, unix.S_IFIFO|mode, 0); err != nil {
+			return err
+		}
+		return u.own(dir, base, h)
 	}
 	return fmt.Errorf("entries of type %q are not put into a sandbox", h.Typeflag)
 }
@@ -242,8 +249,17 @@ func (u *unpacker) mkdir(rel string) (int, error) {
 	return fd, err
 }
 
+// own gives an entry the archive's owner, where owners are real. A descriptor
+// goes without a name.
+func (u *unpacker) own(dir int, base string, h *tar.Header) error {
+	if !u.real {
+		return nil
+	}
+	return chown(dir, base, uint32(inside(h.Uid, u.k.conf.IDs)), uint32(inside(h.Gid, u.k.conf.IDs)))
+}
+
 // makeDir makes a directory or gives one its mode; a link in its place goes.
-func makeDir(dir int, base string, mode uint32) error {
+func (u *unpacker) makeDir(dir int, base string, mode uint32, h *tar.Header) error {
 	err := unix.Mkdirat(dir, base, mode)
 	if err == unix.EEXIST {
 		var st unix.Stat_t
@@ -258,7 +274,9 @@ func makeDir(dir int, base string, mode uint32) error {
 			if err := unix.Unlinkat(dir, base, 0); err != nil {
 				return err
 			}
-			return unix.Mkdirat(dir, base, mode)
+			if err := unix.Mkdirat(dir, base, mode); err != nil {
+				return err
+			}
 		}
 	} else if err != nil {
 		return err
@@ -268,6 +286,9 @@ func makeDir(dir int, base string, mode uint32) error {
 		return err
 	}
 	defer unix.Close(fd)
+	if err := u.own(fd, "", h); err != nil {
+		return err
+	}
 	return unix.Fchmod(fd, mode)
 }
 
@@ -300,7 +321,7 @@ func (u *unpacker) file(dir int, base string, mode uint32, h *tar.Header, conten
 			if !last {
 				return nil
 			}
-			return finish(fd, mode, h)
+			return u.finish(fd, mode, h)
 		}); err != nil || last {
 			return err
 		}
@@ -350,12 +371,15 @@ func (u *unpacker) create(dir int, base string) (int, error) {
 }
 
 // finish sets what a file has besides its content.
-func finish(fd int, mode uint32, h *tar.Header) error {
+func (u *unpacker) finish(fd int, mode uint32, h *tar.Header) error {
 	for key, v := range h.PAXRecords {
 		name, ok := strings.CutPrefix(key, "SCHILY.xattr.")
 		if ok && strings.HasPrefix(name, "user.") && !strings.HasPrefix(name, "user.overlay.") {
 			_ = unix.Fsetxattr(fd, name, []byte(v), 0) // a file system without them keeps the content
 		}
+	}
+	if err := u.own(fd, "", h); err != nil {
+		return err
 	}
 	if err := unix.Fchmod(fd, mode); err != nil {
 		return err

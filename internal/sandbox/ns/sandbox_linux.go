@@ -29,7 +29,8 @@ type Sandbox struct {
 	limits   sandbox.Limits
 	disk     bool
 	confined confined
-	pid      int // of the init, on the host
+	real     bool // owners are, and users
+	pid      int  // of the init, on the host
 
 	init   packets
 	done   chan struct{} // closed when the init's socket has ended
@@ -354,7 +355,7 @@ func (s *Sandbox) Snapshot(ctx context.Context) (sandbox.Snapshot, error) {
 	if err := s.change(ctx, false, request{Op: opFreeze, Sandbox: s.name, Snapshot: id}); err != nil {
 		return "", fmt.Errorf("snapshot: %w", err)
 	}
-	s.b.remember(id, s.layers)
+	s.b.remember(id, s.layers, s.real)
 	return id, nil
 }
 
@@ -364,7 +365,7 @@ func (s *Sandbox) Reset(ctx context.Context, to sandbox.Snapshot) error {
 		s.b.mu.Lock()
 		base, ok := s.b.bases[to]
 		s.b.mu.Unlock()
-		if !ok || !slices.Equal(base, s.layers) {
+		if !ok || !slices.Equal(base, s.layers) || s.b.isReal(to) != s.real {
 			return fmt.Errorf("reset: snapshot %s is not one of this backend and image", to)
 		}
 	}
@@ -418,7 +419,7 @@ func (s *Sandbox) Peek(ctx context.Context) (sandbox.Snapshot, error) {
 		}
 		return "", fmt.Errorf("peek: %w", err)
 	}
-	s.b.remember(id, s.layers)
+	s.b.remember(id, s.layers, s.real)
 	return id, nil
 }
 
@@ -438,10 +439,17 @@ func (b *Backend) dropLate(q request) {
 	}
 }
 
-func (b *Backend) remember(id sandbox.Snapshot, layers []image.LayerID) {
+func (b *Backend) remember(id sandbox.Snapshot, layers []image.LayerID, real bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.bases[id] = layers
+	b.bases[id], b.real[id] = layers, real
+}
+
+// isReal reports whether the owners in a snapshot are real.
+func (b *Backend) isReal(s sandbox.Snapshot) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.real[s]
 }
 
 // Put unpacks a tar stream in the sandbox, and reads it to its end.

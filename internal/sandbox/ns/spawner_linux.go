@@ -25,11 +25,15 @@ type spawner struct {
 	stderr  int
 	null    int  // the thread's
 	dynamic bool // the program has an interpreter and libraries
-	asks    chan chan<- spawned
+	asks    chan ask
 	warm    chan *initProc
+	mapped  chan *initProc // with ids; none is kept ready before the first is asked for
+	mapping sync.Once      // fills mapped
+	ids     int            // of those: how many
 	stop    chan struct{}
 	without sandbox.Defences
 	filter  []byte // of every program
+	real    []byte // of every program where owners are real
 	wg      sync.WaitGroup
 	reap    *reaper
 
@@ -38,6 +42,11 @@ type spawner struct {
 	// of the keeper's, and what somebody has open for writing cannot be
 	// executed (ETXTBSY).
 	births sync.RWMutex
+}
+
+type ask struct {
+	ids int
+	to  chan<- spawned
 }
 
 type spawned struct {
@@ -71,7 +80,7 @@ func (p *initProc) ended() {
 	close(p.done)
 }
 
-func newSpawner(program, warm int, without sandbox.Defences) (*spawner, error) {
+func newSpawner(program, warm, ids int, without sandbox.Defences) (*spawner, error) {
 	// Away from the numbers that an init is born with.
 	exe, err := unix.FcntlInt(uintptr(program), unix.F_DUPFD_CLOEXEC, 64)
 	if err != nil {
@@ -90,14 +99,18 @@ func newSpawner(program, warm int, without sandbox.Defences) (*spawner, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &spawner{filter: filter, exe: exe, stderr: stderr, dynamic: dynamic, asks: make(chan chan<- spawned), warm: make(chan *initProc, max(warm, 0)),
-		stop: make(chan struct{}), without: without, reap: newReaper()}
+	real, err := seccomp.Compile(seccomp.Policy{Arch: runtime.GOARCH, FakeDevices: true})
+	if err != nil {
+		return nil, err
+	}
+	s := &spawner{filter: filter, real: real, exe: exe, stderr: stderr, dynamic: dynamic, asks: make(chan ask), warm: make(chan *initProc, max(warm, 0)),
+		mapped: make(chan *initProc, max(min(warm, 1), 0)), ids: ids, stop: make(chan struct{}), without: without, reap: newReaper()}
 	ready := make(chan error)
 	go s.run(ready) // its thread ends with the keeper: namespaces cannot be given back
 	if err := <-ready; err != nil {
 		return nil, err
 	}
-	first, err := s.fresh()
+	first, err := s.fresh(0)
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +119,7 @@ func newSpawner(program, warm int, without sandbox.Defences) (*spawner, error) {
 		return s, nil
 	}
 	s.warm <- first
-	s.wg.Go(s.fill)
+	s.wg.Go(func() { s.fill(0, s.warm) })
 	return s, nil
 }
 
@@ -131,8 +144,8 @@ func (s *spawner) run(ready chan<- error) {
 		case <-s.stop:
 			return
 		case ask := <-s.asks:
-			p, err := s.spawn()
-			ask <- spawned{p, err}
+			p, err := s.spawn(ask.ids)
+			ask.to <- spawned{p, err}
 		}
 	}
 }
@@ -232,7 +245,7 @@ const initFlags = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | un
 	unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP
 
 // spawn starts one init, on the spawner's thread.
-func (s *spawner) spawn() (*initProc, error) {
+func (s *spawner) spawn(ids int) (*initProc, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
@@ -251,6 +264,7 @@ func (s *spawner) spawn() (*initProc, error) {
 		Env: []string{"GOMAXPROCS=1", "GODEBUG=containermaxprocs=0,updatemaxprocs=0"},
 		// Its errors go where the keeper's go.
 		Files: [4]int{s.null, s.null, s.stderr, pair[1]},
+		IDs:   ids,
 	}
 	if s.dynamic {
 		birth.Root = "/host"
@@ -284,20 +298,24 @@ func (s *spawner) settle() {
 // bootTime is how long an init may take on a busy machine.
 const bootTime = 30 * time.Second
 
-// fresh starts an init and waits until it has booted.
-func (s *spawner) fresh() (*initProc, error) {
-	ask := make(chan spawned, 1)
+// fresh starts an init, with ids of the keeper's or its own alone (0), and
+// waits until it has booted.
+func (s *spawner) fresh(ids int) (*initProc, error) {
+	to := make(chan spawned, 1)
 	select {
-	case s.asks <- ask:
+	case s.asks <- ask{ids, to}:
 	case <-s.stop:
 		return nil, fmt.Errorf("keeper is closing")
 	}
-	got := <-ask
+	got := <-to
 	if got.err != nil {
 		return nil, got.err
 	}
-	p := got.p
-	if err := p.awaitReady(s.filter); err != nil {
+	p, filter := got.p, s.filter
+	if ids > 0 {
+		filter = s.real
+	}
+	if err := p.awaitReady(filter); err != nil {
 		s.discard(p)
 		return nil, err
 	}
@@ -333,12 +351,19 @@ func (p *initProc) awaitReady(filter []byte) error {
 }
 
 // take returns an init that no sandbox has used.
-func (s *spawner) take() (*initProc, error) {
+func (s *spawner) take(mapped bool) (*initProc, error) {
+	warm, ids := s.warm, 0
+	if mapped {
+		warm, ids = s.mapped, s.ids
+		if cap(warm) > 0 {
+			s.mapping.Do(func() { s.wg.Go(func() { s.fill(ids, warm) }) })
+		}
+	}
 	select {
-	case p := <-s.warm:
+	case p := <-warm:
 		return p, nil
 	default:
-		return s.fresh()
+		return s.fresh(ids)
 	}
 }
 
@@ -348,12 +373,12 @@ func (s *spawner) take() (*initProc, error) {
 const refillPause = 500 * time.Microsecond
 
 // fill keeps some inits waiting.
-func (s *spawner) fill() {
+func (s *spawner) fill(ids int, warm chan *initProc) {
 	for {
-		if len(s.warm) > 0 { // nobody waits
+		if len(warm) > 0 { // nobody waits
 			time.Sleep(refillPause)
 		}
-		p, err := s.fresh()
+		p, err := s.fresh(ids)
 		if err != nil {
 			// take will meet the same error and tell somebody.
 			select {
@@ -364,7 +389,7 @@ func (s *spawner) fill() {
 			}
 		}
 		select {
-		case s.warm <- p:
+		case warm <- p:
 		case <-s.stop:
 			s.discard(p)
 			return
@@ -386,6 +411,8 @@ func (s *spawner) close() {
 	for {
 		select {
 		case p := <-s.warm:
+			s.discard(p)
+		case p := <-s.mapped:
 			s.discard(p)
 		default:
 			return

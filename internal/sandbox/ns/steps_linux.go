@@ -293,7 +293,7 @@ func (t *stepTimer) filters() error {
 func (t *stepTimer) inits() error {
 	for range t.rounds {
 		var p *initProc
-		if err := t.timed(stepInitBoot, func() (err error) { p, err = t.k.spawner.fresh(); return err }); err != nil {
+		if err := t.timed(stepInitBoot, func() (err error) { p, err = t.k.spawner.fresh(0); return err }); err != nil {
 			return err
 		}
 		if err := t.timed(stepInitEnd, func() error { t.k.spawner.discard(p); return nil }); err != nil {

@@ -21,6 +21,8 @@ type Subject struct {
 	Image image.Image
 	// Walls says that the backend isolates: own processes, network and limits.
 	Walls bool
+	// UID is the mode of every sandbox; empty is the backend's first.
+	UID sandbox.UIDMode
 	// Slow shortens what is only repetition, for a backend that needs a good
 	// part of a second for every sandbox.
 	Slow bool
@@ -67,7 +69,7 @@ func ctx(t testing.TB) context.Context {
 
 func (h harness) create(t testing.TB, change ...func(*sandbox.Spec)) sandbox.Sandbox {
 	t.Helper()
-	spec := sandbox.Spec{Image: h.Image}
+	spec := sandbox.Spec{Image: h.Image, UID: h.UID}
 	for _, f := range change {
 		f(&spec)
 	}

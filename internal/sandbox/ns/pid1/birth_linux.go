@@ -14,10 +14,13 @@ type Birth struct {
 	Root  string // chroot before exec; empty: none
 	Files [4]int // its descriptors 0 to 3, all of them above 3 here
 	Flags uintptr
+	IDs   int // how many of the parent's user and group ids are its own, as they are, two at least; 0: the parent's own alone, as 0
 }
 
 // Start clones with the namespaces of Flags, among them a user namespace in
-// which the parent's own id is 0 and the only one, and executes. The calling
+// which the parent's own id is 0 and the only one, or one with IDs, and
+// executes. The latter needs somebody else to write its maps: the child then
+// runs in a copy of the parent's memory and waits for them. The calling
 // thread's directory and mount namespace are what the child starts from; its
 // /proc must show the child. The pidfd is close-on-exec.
 func (b Birth) Start() (pid, pidfd int, err error) {
@@ -26,18 +29,32 @@ func (b Birth) Start() (pid, pidfd int, err error) {
 		return 0, -1, err
 	}
 	defer syscall.Close(report[0])
+	ready := [2]int{-1, -1}
+	if b.IDs > 0 {
+		if err := syscall.Pipe2(ready[:], syscall.O_CLOEXEC); err != nil {
+			syscall.Close(report[1])
+			return 0, -1, err
+		}
+	}
 	c := &labour{path: cbytes(b.Path), argv: vector(b.Args), envv: vector(b.Env), fds: b.Files, flags: b.Flags,
 		maps: [3]mapping{
 			{cbytes("/proc/self/setgroups"), []byte("deny")},
 			{cbytes("/proc/self/uid_map"), []byte("0 0 1")},
 			{cbytes("/proc/self/gid_map"), []byte("0 0 1")},
-		}, report: report[1], pidfd: -1}
+		}, report: report[1], ready: ready, pidfd: -1}
 	if b.Root != "" {
 		c.root = cbytes(b.Root)
 	}
 	n, eno := c.clone()
 	runtimeAfterFork()
 	syscall.Close(report[1])
+	if b.IDs > 0 {
+		syscall.Close(ready[0])
+		if eno == 0 {
+			err = writeMaps(int(n), b.IDs, ready[1])
+		}
+		syscall.Close(ready[1]) // a child that was told nothing ends
+	}
 	if eno != 0 {
 		return 0, -1, syscall.Errno(eno)
 	}
@@ -45,9 +62,31 @@ func (b Birth) Start() (pid, pidfd int, err error) {
 	if m, _ := syscall.Read(report[0], said[:]); m == len(said) {
 		_, _ = syscall.Wait4(int(n), nil, 0, nil) // unless somebody waits for all children
 		syscall.Close(int(c.pidfd))
+		if err != nil {
+			return 0, -1, err
+		}
 		return 0, -1, syscall.Errno(*(*uint64)(unsafe.Pointer(&said)))
 	}
 	return int(n), int(c.pidfd), nil
+}
+
+// writeMaps gives a child that waits for it ids of this process's.
+func writeMaps(pid, ids, ready int) error {
+	// The parent's 0 is a range of its own: none of the child's may reach over two.
+	text := []byte("0 0 1\n1 1 " + itoa(int64(ids)-1))
+	for _, name := range [...]string{"gid_map", "uid_map"} {
+		fd, err := syscall.Open("/proc/"+itoa(int64(pid))+"/"+name, syscall.O_WRONLY|syscall.O_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		_, err = syscall.Write(fd, text)
+		syscall.Close(fd)
+		if err != nil {
+			return err
+		}
+	}
+	_, err := syscall.Write(ready, text[:1])
+	return err
 }
 
 type mapping struct {
@@ -63,6 +102,7 @@ type labour struct {
 	flags      uintptr
 	maps       [3]mapping
 	report     int
+	ready      [2]int // a pipe that says that somebody else has written the maps; -1: nobody does
 	pidfd      int32
 }
 
@@ -83,20 +123,36 @@ func (c *labour) clone() (pid, errno uintptr) {
 		e           syscall.Errno
 		fd          uintptr
 		i           int
+		flags       = uintptr(syscall.SIGCHLD) | syscall.CLONE_VFORK | shared | clonePidfd | c.flags
+		maps        = c.maps[:]
 	)
+	if c.ready[0] >= 0 {
+		flags &^= syscall.CLONE_VFORK | shared // the parent goes on, to write the maps
+		maps = nil
+	}
 	runtimeBeforeFork()
-	if pid, errno = vfork(uintptr(syscall.SIGCHLD)|syscall.CLONE_VFORK|shared|clonePidfd|c.flags, &c.pidfd); errno != 0 || pid != 0 {
+	if pid, errno = vfork(flags, &c.pidfd); errno != 0 || pid != 0 {
 		return pid, errno
 	}
 
 	runtimeAfterForkInChild()
+	if c.ready[0] >= 0 { // before its number may be another file's
+		syscall.RawSyscall(syscall.SYS_CLOSE, uintptr(c.ready[1]), 0, 0)
+		if fd, _, _ = syscall.RawSyscall(syscall.SYS_READ, uintptr(c.ready[0]), uintptr(unsafe.Pointer(&what)), 1); fd != 1 {
+			e = syscall.EPIPE
+			goto failed
+		}
+		if _, _, e = syscall.RawSyscall(syscall.SYS_SETGROUPS, 0, 0, 0); e != 0 {
+			goto failed
+		}
+	}
 	for i = range c.fds {
 		if _, _, e = syscall.RawSyscall(syscall.SYS_DUP3, uintptr(c.fds[i]), uintptr(i), 0); e != 0 {
 			goto failed
 		}
 	}
-	for i = range c.maps {
-		m := &c.maps[i]
+	for i = range maps {
+		m := &maps[i]
 		fd, _, e = syscall.RawSyscall6(syscall.SYS_OPENAT, cwd, uintptr(unsafe.Pointer(m.file)), syscall.O_WRONLY|syscall.O_CLOEXEC, 0, 0, 0)
 		if e != 0 {
 			goto failed

@@ -26,6 +26,8 @@
 //	start   strs: directory, candidates of the program's path, argv, env; nums: terminal?, rows,
 //	        columns, number of candidates, of argv, then (rlimit, value) pairs;
 //	        fds: stdin (if left out, /dev/null), stdout, stderr, or none with a terminal → started (fds: the terminal's master)
+//	startas like start, with a user before the other strs: NAME, NUMBER or either with :GROUP;
+//	        only where more than one id is mapped. A HOME that the env lacks is the user's.
 //	signal  nums: start id, signal → ok
 //
 //	ready   it has booted; failed: it could not (strs: step; nums: errno)

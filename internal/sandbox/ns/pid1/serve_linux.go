@@ -17,6 +17,7 @@ type server struct {
 	dev, pts, proc int // roots of the tree's mounts; -1 before the first tree
 	parked         bool
 	filter         *filter   // of every program; nil before it came
+	who            *identity // of the program being started; nil: root
 	behind         bool      // the old root is still there: see leave
 	next           furniture // while parked, of the next tree
 	unready        error     // why there is none
@@ -45,6 +46,8 @@ func (s *server) handle(m Message, fds []int) error {
 	switch m.Kind {
 	case Start:
 		return s.start(m, fds)
+	case StartAs:
+		return s.startAs(m, fds)
 	case Filter:
 		s.filter = newFilter(m)
 		return nil

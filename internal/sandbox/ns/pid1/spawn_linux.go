@@ -22,6 +22,9 @@ func (s *server) start(m Message, fds []int) error {
 		}
 		defer syscall.Close(mfd)
 		defer syscall.Close(slave)
+		if s.who != nil {
+			_ = syscall.Fchown(slave, int(s.who.uid), -1) // as login does; without it, all but the name works
+		}
 		master, fds = []int{mfd}, []int{slave, slave, slave}
 	}
 	if len(fds) == 2 {
@@ -33,7 +36,7 @@ func (s *server) start(m Message, fds []int) error {
 		fds = append([]int{null}, fds...)
 	}
 	copy(p.fds[:], fds)
-	p.without, p.filter = s.without, s.filter
+	p.without, p.filter, p.who = s.without, s.filter, s.who
 	if p.filter == nil && !s.lacks(WithoutSeccomp) {
 		return s.refuse(m.ID, StageInit, errMessage)
 	}
@@ -67,6 +70,7 @@ type program struct {
 	rows, cols uint16
 	without    uint64
 	filter     *filter
+	who        *identity // nil: root
 }
 
 type limit struct {
@@ -166,6 +170,7 @@ const lastCap = 63
 //go:nocheckptr
 func (p *program) clone(report int) (pid, errno uintptr) {
 	limits, candidates, without, filter := p.limits, p.candidates[:len(p.candidates)-1], p.without, p.filter
+	who := p.who
 	argv, envv := unsafe.Pointer(&p.argv[0]), unsafe.Pointer(&p.envv[0])
 	var (
 		act   [4]uint64 // SIG_DFL for every signal
@@ -174,9 +179,13 @@ func (p *program) clone(report int) (pid, errno uintptr) {
 		what  [2]uint64
 		i     uintptr
 		fd    uintptr
+		flags = uintptr(syscall.SIGCHLD) | syscall.CLONE_VFORK | shared
 	)
+	if who != nil {
+		flags &^= shared // whoever is that user already could reach into the memory
+	}
 	runtimeBeforeFork() // the stack cannot grow until runtimeAfterFork
-	if pid, errno = vfork(uintptr(syscall.SIGCHLD)|syscall.CLONE_VFORK|shared, nil); errno != 0 || pid != 0 {
+	if pid, errno = vfork(flags, nil); errno != 0 || pid != 0 {
 		return pid, errno
 	}
 
@@ -229,6 +238,18 @@ func (p *program) clone(report int) (pid, errno uintptr) {
 	what[0] = uint64(StageDir)
 	if _, _, e = syscall.RawSyscall(syscall.SYS_CHDIR, uintptr(unsafe.Pointer(p.dir)), 0, 0); e != 0 {
 		goto failed
+	}
+	if who != nil { // its rights go with the first id that is not root's
+		what[0] = uint64(StageUser)
+		if _, _, e = syscall.RawSyscall(syscall.SYS_SETGROUPS, uintptr(len(who.groups)-1), uintptr(unsafe.Pointer(&who.groups[0])), 0); e != 0 {
+			goto failed
+		}
+		if _, _, e = syscall.RawSyscall(syscall.SYS_SETRESGID, uintptr(who.gid), uintptr(who.gid), uintptr(who.gid)); e != 0 {
+			goto failed
+		}
+		if _, _, e = syscall.RawSyscall(syscall.SYS_SETRESUID, uintptr(who.uid), uintptr(who.uid), uintptr(who.uid)); e != 0 {
+			goto failed
+		}
 	}
 	if without&WithoutSeccomp == 0 { // last: nothing below is refused
 		what[0] = uint64(StageSetup)

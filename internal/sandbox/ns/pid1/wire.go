@@ -19,6 +19,7 @@ const (
 	Exited
 	Conn
 	Filter
+	StartAs
 	spilled // the content lies in the first descriptor, a memfd of Nums[0] bytes
 )
 
@@ -30,6 +31,7 @@ const (
 	StageDir                // chdir
 	StageExec               // execve
 	StageSetup              // terminal, capabilities, …
+	StageUser               // no such user
 )
 
 // Message is one packet without its descriptors.

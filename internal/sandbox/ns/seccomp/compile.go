@@ -15,6 +15,8 @@ type Policy struct {
 	// FakeOwners: chown, set*id, setgroups, capset and the making of devices
 	// succeed and do nothing.
 	FakeOwners bool
+	// FakeDevices: the making of devices alone does.
+	FakeDevices bool
 }
 
 // Actions of a filter: what the kernel makes of a call.
