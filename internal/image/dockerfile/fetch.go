@@ -109,10 +109,10 @@ func (b *build) get(ctx context.Context, src string) (resp *http.Response, end f
 		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: b.o.Authorities},
 		ResponseHeaderTimeout:  time.Minute, DisableKeepAlives: true, DisableCompression: true,
 	}
-	end = func() { cancel(); t.CloseIdleConnections(); served.Wait() }
+	stop := func() { cancel(); t.CloseIdleConnections(); served.Wait() }
 	defer func() {
 		if err != nil {
-			end()
+			stop()
 		}
 	}()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, src, nil)
@@ -129,7 +129,7 @@ func (b *build) get(ctx context.Context, src string) (resp *http.Response, end f
 		}
 		return nil, nil, fmt.Errorf("the server answers %s", resp.Status)
 	}
-	return resp, end, nil
+	return resp, stop, nil
 }
 
 // refusedHeader marks an answer of the egress itself; its text says why.
