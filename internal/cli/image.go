@@ -17,6 +17,7 @@ type imageCmd struct {
 	Export    imageExportCmd    `cmd:"" help:"Write an image as an archive."`
 	Inspect   imageInspectCmd   `cmd:"" help:"Show an image's layers, digests and configuration."`
 	Rm        imageRmCmd        `cmd:"" help:"Remove images; their layers go with gc."`
+	Du        imageDuCmd        `cmd:"" help:"Show what fills the store, and which images share what."`
 	Check     imageCheckCmd     `cmd:"" help:"Look whether the store is whole."`
 	GC        imageGCCmd        `cmd:"" name:"gc" help:"Free layers that no image and no job needs."`
 }
