@@ -49,7 +49,10 @@ const (
 
 // prepare does what needs to know nothing of the sandbox to come.
 func prepare(s *server, chrooted bool) error {
-	prctl := func(op, arg uintptr) { syscall.RawSyscall6(syscall.SYS_PRCTL, op, arg, 0, 0, 0, 0) }
+	prctl := func(op, arg uintptr) syscall.Errno {
+		_, _, e := syscall.RawSyscall6(syscall.SYS_PRCTL, op, arg, 0, 0, 0, 0)
+		return e
+	}
 	prctl(prSetPdeathsig, uintptr(syscall.SIGKILL))
 	goFirst() // while this process may still be looked into, by itself too
 	if !s.lacks(WithoutDumpable) {
@@ -61,6 +64,9 @@ func prepare(s *server, chrooted bool) error {
 	}
 	if !s.lacks(WithoutDeafness) {
 		ignoreSignals()
+	}
+	if err := s.boundPrograms(prctl); err != nil {
+		return err
 	}
 	syscall.Umask(0)
 	if chrooted {
@@ -85,6 +91,25 @@ func prepare(s *server, chrooted bool) error {
 	}
 	s.reaper.start(s.sock)
 	return failed("report", errno(Send(s.sock, Message{Kind: Ready, Nums: []int64{int64(syscall.Getpid())}})))
+}
+
+// boundPrograms takes from this thread what programs must not get: they inherit
+// it, and it means nothing to a process that never executes another program.
+func (s *server) boundPrograms(prctl func(op, arg uintptr) syscall.Errno) error {
+	for c := uintptr(0); c <= lastCap && !s.lacks(WithoutCaps); c++ {
+		if keptCaps&(uint64(1)<<c) != 0 {
+			continue
+		}
+		if e := prctl(prCapbsetDrop, c); e == syscall.EINVAL {
+			break // the kernel knows no more
+		} else if e != 0 {
+			return failed("drop capability "+itoa(int64(c)), e)
+		}
+	}
+	if s.lacks(WithoutNoNewPrivs) {
+		return nil
+	}
+	return failed("forbid new privileges", prctl(prSetNoNewPrivs, 1))
 }
 
 const atCWD = -100

@@ -225,16 +225,6 @@ func (p *program) clone(report int) (pid, errno uintptr) {
 		syscall.RawSyscall6(syscall.SYS_PRLIMIT64, 0, limits[j].resource, uintptr(unsafe.Pointer(&limits[j].value)), 0, 0, 0)
 	}
 	syscall.RawSyscall(syscall.SYS_UMASK, 0o022, 0, 0)
-	for i = 0; i <= lastCap; i++ {
-		if uint64(keptCaps)&(1<<i) == 0 && without&WithoutCaps == 0 {
-			syscall.RawSyscall6(syscall.SYS_PRCTL, prCapbsetDrop, i, 0, 0, 0, 0)
-		}
-	}
-	if without&WithoutNoNewPrivs == 0 {
-		if _, _, e = syscall.RawSyscall6(syscall.SYS_PRCTL, prSetNoNewPrivs, 1, 0, 0, 0, 0); e != 0 {
-			goto failed
-		}
-	}
 	what[0] = uint64(StageDir)
 	if _, _, e = syscall.RawSyscall(syscall.SYS_CHDIR, uintptr(unsafe.Pointer(p.dir)), 0, 0); e != 0 {
 		goto failed

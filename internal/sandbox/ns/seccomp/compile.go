@@ -75,6 +75,7 @@ func Compile(p Policy) ([]byte, error) {
 			return nil, fmt.Errorf("compile system call filter: %w", err)
 		}
 		body.tree(ranges)
+		body.share()
 		a.skipUnless(b.audit, len(body.code))
 		a.code = append(a.code, body.code...)
 	}
