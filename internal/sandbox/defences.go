@@ -40,6 +40,7 @@ const (
 	DefKernelTrees                       // the host copies from no file system of the kernel
 	DefCopyCaps                          // the host stops copying at a size, a depth and a number
 	DefRelayCap                          // a limit of connections to relays
+	DefHaste                             // no pause between look and use; it holds nothing, but makes a race short
 	DefProgram                           // the program of the first process cannot be changed
 	DefArguments                         // a limit of a program's arguments
 	DefOutput                            // a limit of the output that is kept
@@ -55,7 +56,7 @@ func defenceNames() []string {
 		"old root gone", "capabilities", "no new privileges", "descriptors", "seccomp", "death before freeze",
 		"network namespace", "IPC namespace", "UTS namespace", "cgroup namespace", "mount attributes",
 		"read-only mounts", "pids", "open files", "core", "disk", "memory", "tree paths", "kernel trees",
-		"copy caps", "relay cap", "read-only program", "arguments", "output cap", "egress gate"}
+		"copy caps", "relay cap", "haste", "read-only program", "arguments", "output cap", "egress gate"}
 }
 
 func (d Defences) String() string {

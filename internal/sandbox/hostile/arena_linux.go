@@ -62,6 +62,9 @@ func arena(name, how string, host Host) verdict {
 		return a.nakedRun(ctx)
 	}
 	off := map[string]sandbox.Defences{"on": 0, "off": a.off, "all": sandbox.AllDefences &^ sandbox.DefDeafInit}[how]
+	if a.race {
+		off |= sandbox.DefHaste
+	}
 	const dir = "/dev/shm/arena" // a file system of its own that layers can lie on
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return verdict{Err: err.Error()}

@@ -1,6 +1,7 @@
 package hostile
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -38,7 +39,7 @@ type tries map[string]func(args []string) error
 
 func attackers() tries {
 	all := tries{}
-	for _, m := range []tries{processAttackers(), initAttackers(), kernelAttackers(), mountAttackers(), networkAttackers(), fileAttackers(), swappers(), proxyAttackers()} {
+	for _, m := range []tries{processAttackers(), initAttackers(), kernelAttackers(), mountAttackers(), networkAttackers(), fileAttackers(), swappers(), proxyAttackers(), escapeAttackers(), foreignCalls()} {
 		for k, v := range m {
 			all[k] = v
 		}
@@ -134,6 +135,16 @@ func processAttackers() tries {
 			}
 			if len(hold) == 0 {
 				return errors.New("none")
+			}
+			return nil
+		}),
+		"output flood": plain(func() error {
+			b := bytes.Repeat([]byte("flood\n"), 10_000)
+			for range 300 { // 18 MB each
+				_, err := os.Stdout.Write(b)
+				if _, eerr := os.Stderr.Write(b); err != nil || eerr != nil {
+					return errors.Join(err, eerr)
+				}
 			}
 			return nil
 		}),

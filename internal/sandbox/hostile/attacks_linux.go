@@ -39,18 +39,30 @@ func attacks() []attack {
 	with(attack{name: "files of others", class: "process", naked: true, try: beside(false)})
 	with(attack{name: "kill everybody", class: "process", naked: true, try: beside(true)})
 	with(attack{name: "arguments without end", class: "process", off: sandbox.DefArguments, try: huge})
-	add("process", 0, "real-time priority", "protection from the memory killer", "another memory policy")
+	with(attack{name: "memory bomb", class: "process", off: sandbox.DefMemory, try: memoryBomb, spec: func(s *sandbox.Spec) { s.Limits.MemBytes = 160 << 20 }})
+	with(attack{name: "output flood", class: "process", off: sandbox.DefOutput, try: outputFlood})
+	add("process", 0, "real-time priority", "a better priority", "real-time disk access", "protection from the memory killer")
 
-	add("init", sandbox.DefDeafInit, "signals to init")
+	add("init", sandbox.DefDeafInit, "signals to init", "signals to init by a descriptor")
 	add("init", inInit, "trace init", "seize init", "memory of init", "environment of init", "root of init",
-		"program of init", "descriptors of init", "take a descriptor of init", "read init with process_vm_readv", "namespaces of init")
+		"program of init", "descriptors of init", "take a descriptor of init", "read init with process_vm_readv", "namespaces of init",
+		"join the namespaces of init")
+	with(attack{name: "program of init by its interpreter", class: "init", off: sandbox.DefProgram, own: true, try: interpreted})
 
-	add("namespaces", nested, "user namespace", "user and mount namespace")
+	add("namespaces", nested, "user namespace", "user and mount namespace", "user namespace by clone3")
 	add("namespaces", nested|proc, "raise the limit of namespaces")
-	add("namespaces", rights, "mount namespace", "network namespace", "process namespace", "host name", "domain name", "capabilities")
+	add("namespaces", rights, "mount namespace", "network namespace", "process namespace", "IPC namespace", "time namespace",
+		"control group namespace", "host name", "domain name", "capabilities")
 	add("namespaces", sandbox.DefNoNewPrivs, "new privileges")
+	add("namespaces", sandbox.DefNoNewPrivs|sandbox.DefMountAttrs, "capabilities of a file")
+	for _, n := range []string{"32-bit calls", "x32 calls"} {
+		with(attack{name: n, class: "namespaces", off: rights, kernelToo: true})
+	}
 	add("mounts", rights, "mount a tmpfs", "mount another proc", "bind", "remount /proc/sys", "unmount a mask", "unmount /proc/sys",
-		"unmount /usr", "pivot the root", "new mount", "clone a mount")
+		"unmount /usr", "pivot the root", "new mount", "clone a mount", "mount an overlay")
+	with(attack{name: "mount interpreters", class: "mounts", off: rights, kernelToo: true})
+	with(attack{name: "mount target through a planted link", class: "mounts", off: copying, try: plantedTarget})
+	with(attack{name: "directory of a descriptor", class: "mounts", off: sandbox.DefDescriptors, try: stray})
 	add("mounts", 0, "mount a disk", "release agent")
 	add("mounts", sandbox.DefOldRoot, "above the root", "escape a chroot")
 	with(attack{name: "node in a mount", class: "mounts", off: sandbox.DefMountAttrs, spec: func(s *sandbox.Spec) {
@@ -61,11 +73,15 @@ func attacks() []attack {
 
 	add("kernel", 0, "load a kernel module", "load another kernel", "control-alt-delete", "set the clock", "adjust the clock",
 		"take swap away", "process accounting", "kernel memory", "kernel core", "kernel timers", "system requests",
-		"core pattern", "module path", "interrupts", "device node", "disk node", "file by handle", "hide below a whiteout")
+		"core pattern", "module path", "interrupts", "device node", "disk node", "file by handle", "hide below a whiteout", "ports of devices")
+	for _, n := range []string{"splice into a read-only file", "write a read-only mapping"} {
+		with(attack{name: n, class: "kernel", spec: baitMount(true)})
+	}
 	add("kernel", proc|rights, "settings of the network")
 	with(attack{name: "kernel keys", class: "kernel", off: sandbox.DefMaskProc, kernelToo: true})
 	with(attack{name: "a key of the starter", class: "kernel", off: sandbox.DefKeyring | sandbox.DefSeccomp, arena: true, kernelToo: true})
-	for _, n := range []string{"kernel log", "BPF", "perf events", "userfaultfd", "io_uring", "keys", "kernel crypto", "machine socket"} {
+	for _, n := range []string{"kernel log", "BPF", "perf events", "userfaultfd", "io_uring", "keys", "kernel crypto", "machine socket",
+		"another memory policy", "another personality", "compare kernel objects", "watch a file system"} {
 		with(attack{name: n, class: "kernel surface", off: sandbox.DefSeccomp, kernelToo: true})
 	}
 	with(attack{name: "terminal injection", class: "kernel", try: typed})
@@ -77,12 +93,13 @@ func attacks() []attack {
 	with(attack{name: "name of the host", class: "network", off: sandbox.DefUTS, arena: true})
 	with(attack{name: "sniff the host", class: "network", arena: true})
 	add("network", rights, "take an interface down", "give oneself an address")
+	with(attack{name: "packet filter", class: "network", off: rights, kernelToo: true})
 	spec, try := relayFlood()
 	with(attack{name: "relay flood", class: "network", off: sandbox.DefRelayCap, spec: spec, try: try})
 
 	all = append(all, egressAttacks()...)
 
-	add("files", sandbox.DefDisk, "fill the disk", "fill the inodes")
+	add("files", sandbox.DefDisk, "fill the disk", "fill the inodes", "fill the shared memory")
 	all = append(all, copyAttacks()...)
 	return all
 }

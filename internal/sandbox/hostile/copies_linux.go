@@ -60,7 +60,7 @@ func puts(dst string, before []string, entries func(dir string) []tar.Header) fu
 }
 
 // manyRounds is when an attack that only wins at times gives up.
-const manyRounds = 4000
+const manyRounds = 2000
 
 // races copies to or from the tree while it is swapped, until it is led astray
 // or often enough: with walls, three times as often as it took to win without.

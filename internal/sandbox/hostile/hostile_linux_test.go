@@ -82,8 +82,8 @@ func TestEveryAttackIsContained(t *testing.T) {
 			t.Errorf("bites although no wall is said to hold it: %+v", r)
 		}
 	})
-	if err != nil || made < 60 {
-		t.Errorf("%d attacks, want at least 60: %v", made, err)
+	if err != nil || made < 140 {
+		t.Errorf("%d attacks, want at least 140: %v", made, err)
 	}
 }
 

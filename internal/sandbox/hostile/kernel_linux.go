@@ -84,7 +84,32 @@ func kernelAttackers() tries {
 		}),
 		"kernel crypto":         plain(func() error { return socket(unix.AF_ALG, unix.SOCK_SEQPACKET, 0) }),
 		"machine socket":        plain(func() error { return socket(unix.AF_VSOCK, unix.SOCK_STREAM, 0) }),
-		"another memory policy": plain(func() error { return call(unix.SYS_MIGRATE_PAGES, 1, 0, 0, 0) }),
+		"another memory policy": null(unix.SYS_SET_MEMPOLICY, 0, 0, 0),
+		"another personality":   null(unix.SYS_PERSONALITY, 0x0400000), // what can be read can be executed
+		"compare kernel objects": plain(func() error {
+			me := uintptr(os.Getpid())
+			_, _, e := unix.RawSyscall6(unix.SYS_KCMP, me, me, 0, 0, 1, 0)
+			return errno(e)
+		}),
+		"watch a file system": plain(func() error {
+			fd, err := unix.FanotifyInit(unix.FAN_CLASS_NOTIF|unix.FAN_REPORT_FID|unix.FAN_CLOEXEC, 0)
+			closeIf(fd, err)
+			return err
+		}),
+		"ports of devices":      null(unix.SYS_IOPL, 3),
+		"a better priority":     plain(func() error { return unix.Setpriority(unix.PRIO_PROCESS, 0, -20) }),
+		"real-time disk access": null(unix.SYS_IOPRIO_SET, 1, 0, 1<<13),
+		"packet filter": plain(func() error {
+			fd, err := unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_RAW)
+			if err != nil {
+				return err
+			}
+			defer unix.Close(fd)
+			if err = unix.SetsockoptInt(fd, unix.SOL_IP, 64, 0); err == unix.EINVAL || err == unix.EFAULT {
+				return nil // the table itself was read
+			}
+			return err
+		}),
 		"terminal injection": plain(func() error {
 			f, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
 			if err != nil {

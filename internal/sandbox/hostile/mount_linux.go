@@ -20,6 +20,23 @@ func mountAttackers() tries {
 		"mount namespace":          unshare(unix.CLONE_NEWNS),
 		"network namespace":        unshare(unix.CLONE_NEWNET),
 		"process namespace":        unshare(unix.CLONE_NEWPID),
+		"IPC namespace":            unshare(unix.CLONE_NEWIPC),
+		"time namespace":           unshare(unix.CLONE_NEWTIME),
+		"control group namespace":  unshare(unix.CLONE_NEWCGROUP),
+		"user namespace by clone3": plain(func() error {
+			args := [11]uint64{0: unix.CLONE_NEWUSER, 4: uint64(unix.SIGCHLD)} // struct clone_args: flags, …, exit_signal
+			pid, _, e := unix.RawSyscall(unix.SYS_CLONE3, ptr(&args), 88, 0)
+			if e != 0 {
+				return e
+			}
+			if pid == 0 {
+				for {
+					unix.RawSyscall(unix.SYS_EXIT_GROUP, 0, 0, 0)
+				}
+			}
+			_, err := unix.Wait4(int(pid), nil, 0, nil)
+			return err
+		}),
 		"raise the limit of namespaces": plain(func() error {
 			if err := os.WriteFile("/proc/sys/user/max_user_namespaces", []byte("100"), 0); err != nil {
 				return err
@@ -28,6 +45,8 @@ func mountAttackers() tries {
 		}),
 		"mount a tmpfs":      mount("none", "/tmp", "tmpfs", 0, ""),
 		"mount another proc": mount("none", "/tmp", "proc", 0, ""),
+		"mount interpreters": mount("none", "/tmp", "binfmt_misc", 0, ""),
+		"mount an overlay":   mount("none", "/tmp", "overlay", 0, "lowerdir=/usr:/tmp"),
 		"mount a disk":       mount("/dev/vda", "/tmp", "ext4", unix.MS_RDONLY, ""),
 		"bind":               mount("/", "/tmp", "", unix.MS_BIND, ""),
 		"remount /proc/sys":  plain(func() error { return unix.Mount("", "/proc/sys", "", unix.MS_REMOUNT|unix.MS_BIND, "") }),

@@ -166,7 +166,7 @@ func (k *keeper) peek(q request) error {
 	if err != nil {
 		return err
 	}
-	if err := copyUppers([]string{b.vol.upper()}, v.upper(), k.noFollow()); err != nil {
+	if err := copyUppers([]string{b.vol.upper()}, v.upper(), k.noFollow); err != nil {
 		k.release(v)
 		return fmt.Errorf("peek: %w", err)
 	}

@@ -56,7 +56,7 @@ func (k *keeper) merged(old []*volume) (*volume, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := copyUppers(uppers, v.upper(), k.noFollow()); err != nil {
+	if err := copyUppers(uppers, v.upper(), k.noFollow); err != nil {
 		k.release(v)
 		return nil, err
 	}

@@ -149,7 +149,7 @@ func mergeName(fds []int, base, rel string, v visitor, depth int) error {
 // a link; a copier may be told to do without.
 func follow(v visitor) int {
 	if c, ok := v.(*copier); ok {
-		return c.noFollow
+		return c.noFollow()
 	}
 	return unix.O_NOFOLLOW
 }
@@ -171,7 +171,7 @@ type copier struct {
 	links map[inode]string
 	root  int
 
-	noFollow int // flags for files, which may have changed into links or pipes
+	noFollow func() int // flags for files, which may have changed into links or pipes
 }
 
 type copied struct {
@@ -181,7 +181,7 @@ type copied struct {
 }
 
 // copyUppers merges uppers (top first) into the empty directory dst.
-func copyUppers(uppers []string, dst string, noFollow int) error {
+func copyUppers(uppers []string, dst string, noFollow func() int) error {
 	fd, err := unix.Open(dst, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
@@ -286,7 +286,7 @@ func (c *copier) leaf(rel string, dir int, base string, st *unix.Stat_t) error {
 }
 
 func (c *copier) file(dir int, base string, to int, st *unix.Stat_t) error {
-	src, err := unix.Openat(dir, base, unix.O_RDONLY|c.noFollow|unix.O_CLOEXEC, 0)
+	src, err := unix.Openat(dir, base, unix.O_RDONLY|c.noFollow()|unix.O_CLOEXEC, 0)
 	if err == unix.ELOOP || err == unix.ENXIO {
 		return unix.ENOENT
 	}
@@ -294,6 +294,10 @@ func (c *copier) file(dir int, base string, to int, st *unix.Stat_t) error {
 		return err
 	}
 	defer unix.Close(src)
+	var now unix.Stat_t
+	if err := unix.Fstat(src, &now); err != nil || now.Mode&unix.S_IFMT != unix.S_IFREG {
+		return unix.ENOENT // something else stands there since
+	}
 	dst, err := unix.Openat(to, base, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return copyError(err)

@@ -2,6 +2,7 @@ package ns
 
 import (
 	"strconv"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -60,6 +61,9 @@ func (k *keeper) beneath(resolve uint64) uint64 {
 // noFollow are the flags of a last component that was looked at before: the
 // tree may have changed since.
 func (k *keeper) noFollow() int {
+	if k.without(sandbox.DefHaste) {
+		time.Sleep(50 * time.Microsecond)
+	}
 	if k.without(sandbox.DefTreePaths) {
 		return 0
 	}
