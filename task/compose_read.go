@@ -1,0 +1,656 @@
+package task
+
+import (
+	"net/netip"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// read reads one service.
+func (r *composeReader) read(k key, m map[string]any, s *Service) {
+	for _, name := range sortedKeys(m) {
+		at, v := k.with(name), m[name]
+		switch name {
+		case "image":
+			s.Image = r.text(at, v)
+		case "build":
+			s.Build = r.build(at, v)
+		case "entrypoint":
+			s.Entrypoint = r.words(at, v)
+		case "command":
+			s.Command = r.words(at, v)
+		case "environment", "env_file": // together, below
+		case "working_dir":
+			s.Workdir = r.absolute(at, r.text(at, v))
+		case "user":
+			s.User = r.text(at, v)
+		case "hostname":
+			s.Hostname = r.hostname(at, r.text(at, v))
+		case "networks":
+			s.Aliases = append(s.Aliases, r.networks(at, v)...)
+		case "links":
+			r.links(at, v, s)
+		case "extra_hosts":
+			s.Hosts = r.hosts(at, v)
+		case "depends_on":
+			s.After = r.after(at, v)
+		case "healthcheck":
+			s.Health = r.health(at, v)
+		case "volumes":
+			r.volumes(at, v, s)
+		case "tmpfs":
+			for _, t := range r.strings(at, v) {
+				p, _, _ := strings.Cut(t, ":")
+				s.Tmpfs = append(s.Tmpfs, r.absolute(at, p))
+			}
+		case "restart":
+			s.Restart = r.restart(at, r.text(at, v))
+		case "mem_limit":
+			s.MemBytes = r.bytes(at, v)
+		case "shm_size":
+			s.ShmBytes = r.bytes(at, v)
+		case "cpus":
+			s.CPUs = r.number(at, v)
+		case "pids_limit":
+			s.Pids = int64(r.number(at, v))
+		case "deploy":
+			r.deploy(at, v, s)
+		case "sysctls":
+			s.Sysctls = r.sysctls(at, v)
+		default:
+			r.other(at, name, v)
+		}
+	}
+	s.Env = r.environment(k, m)
+}
+
+// other decides about a key that is not read.
+func (r *composeReader) other(k key, name string, v any) {
+	off := v == nil || v == false || v == ""
+	switch v := v.(type) {
+	case []any:
+		off = len(v) == 0
+	case map[string]any:
+		off = len(v) == 0
+	}
+	switch {
+	case composeIgnored(name) || strings.HasPrefix(name, "x-"):
+	case off: // it asks for nothing
+	case composeNoted(name) != "":
+		r.note("service %q: %s: %s", r.service, name, composeNoted(name))
+	case name == "cap_add":
+		for i, c := range asList(v) {
+			if !slices.Contains(usualCapabilities, strings.TrimPrefix(strings.ToUpper(r.plain(c)), "CAP_")) {
+				r.refuse(k.at(i), "capability %s is none of those that a container has by default", clip(r.plain(c), 40))
+			}
+		}
+	case name == "security_opt" && !slices.ContainsFunc(asList(v), func(o any) bool {
+		return !slices.Contains([]string{"no-new-privileges", "no-new-privileges:true", "no-new-privileges=true"}, r.plain(o))
+	}): // as it is anyway
+	case (name == "ipc" && (v == "private" || v == "shareable")), name == "cgroup" && v == "private", name == "scale" && r.plain(v) == "1":
+	case name == "network_mode" && r.plain(v) == "none":
+		r.refuse(k, "a service without the network cannot be reached; leave it out")
+	default:
+		r.refuse(k, "%s", composeRefused(name))
+	}
+}
+
+// usualCapabilities are Docker's own.
+var usualCapabilities = []string{"CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID", "SETPCAP",
+	"NET_BIND_SERVICE", "NET_RAW", "SYS_CHROOT", "MKNOD", "AUDIT_WRITE", "SETFCAP"}
+
+func asList(v any) []any {
+	l, _ := v.([]any)
+	return l
+}
+
+// plain is a scalar as text, before its variables are replaced.
+func (r *composeReader) plain(v any) string {
+	switch v := v.(type) {
+	case string:
+		return v
+	case int64:
+		return strconv.FormatInt(v, 10)
+	case float64:
+		return strconv.FormatFloat(v, 'g', -1, 64)
+	case bool:
+		return strconv.FormatBool(v)
+	}
+	return ""
+}
+
+// text is a scalar with its variables replaced.
+func (r *composeReader) text(k key, v any) string {
+	switch v.(type) {
+	case string, int64, float64, bool:
+	case nil:
+		return ""
+	default:
+		r.refuse(k, "must be text, not %s", kindOf(v))
+		return ""
+	}
+	before := len(r.vars.unset)
+	s, err := r.vars.expand(r.plain(v))
+	if err != nil {
+		r.refuse(k, "%v", err)
+		return ""
+	}
+	if len(r.vars.unset) > before {
+		r.note("variables %s are set nowhere and stand for nothing: variables of this machine are not read", strings.Join(sortedKeys(r.vars.unset), ", "))
+	}
+	if strings.ContainsRune(s, 0) {
+		r.refuse(k, "holds a zero byte")
+		return ""
+	}
+	return s
+}
+
+// strings is a list of scalars, or a single one.
+func (r *composeReader) strings(k key, v any) []string {
+	list, ok := v.([]any)
+	if !ok {
+		if v == nil {
+			return nil
+		}
+		return []string{r.text(k, v)}
+	}
+	if len(list) > maxPerList {
+		r.refuse(k, "%d entries are more than %d", len(list), maxPerList)
+		return nil
+	}
+	out := make([]string, 0, len(list))
+	for i, e := range list {
+		out = append(out, r.text(k.at(i), e))
+	}
+	return out
+}
+
+// words is a command: a list, or a line that is split as a shell does, without
+// one. No value means the image's.
+func (r *composeReader) words(k key, v any) []string {
+	if v == nil {
+		return nil
+	}
+	if _, ok := v.([]any); ok {
+		return r.strings(k, v)
+	}
+	out, ok := splitWords(r.text(k, v))
+	if !ok {
+		r.refuse(k, "a quotation is not closed")
+	}
+	return out
+}
+
+// splitWords splits at spaces outside of quotes. The result is never nil.
+func splitWords(s string) ([]string, bool) {
+	out := []string{}
+	var b strings.Builder
+	in, quote := false, byte(0)
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		switch {
+		case quote != 0 && c == quote:
+			quote = 0
+		case c == '\\' && quote != '\'' && i+1 < len(s):
+			if i++; quote == '"' && s[i] != '"' && s[i] != '\\' {
+				b.WriteByte('\\')
+			}
+			b.WriteByte(s[i])
+			in = true
+		case quote != 0:
+			b.WriteByte(c)
+		case c == '"' || c == '\'':
+			quote, in = c, true
+		case c == ' ' || c == '\t' || c == '\n':
+			if in {
+				out = append(out, b.String())
+			}
+			b.Reset()
+			in = false
+		default:
+			b.WriteByte(c)
+			in = true
+		}
+	}
+	if in {
+		out = append(out, b.String())
+	}
+	return out, quote == 0
+}
+
+// mapping reads both forms of a table: "KEY: value" and a list of "KEY=value".
+// A key without a value is one of this machine's, and left out.
+func (r *composeReader) mapping(k key, v any) map[string]string {
+	out := map[string]string{}
+	switch v := v.(type) {
+	case nil:
+	case map[string]any:
+		if len(v) > maxPerList {
+			r.refuse(k, "%d entries are more than %d", len(v), maxPerList)
+			return out
+		}
+		for _, name := range sortedKeys(v) {
+			if v[name] != nil {
+				out[name] = r.text(k.with(name), v[name])
+			}
+		}
+	case []any:
+		for i, e := range r.strings(k, v) {
+			name, val, ok := strings.Cut(e, "=")
+			if name == "" {
+				r.refuse(k.at(i), "has no name")
+			}
+			if ok {
+				out[name] = val
+			}
+		}
+	default:
+		r.refuse(k, "must be a mapping or a list, not %s", kindOf(v))
+	}
+	for _, name := range sortedKeys(out) {
+		if name == "" || strings.ContainsAny(name, "=\x00") {
+			r.refuse(k, "%s is no name of a variable", describe(name))
+			delete(out, name)
+		}
+	}
+	return out
+}
+
+// environment merges env_file and environment; the latter wins.
+func (r *composeReader) environment(k key, m map[string]any) []string {
+	all := map[string]string{}
+	files := m["env_file"]
+	if _, ok := files.([]any); !ok && files != nil {
+		files = []any{files}
+	}
+	for i, f := range asList(files) {
+		at := k.with("env_file").at(i)
+		needed := true
+		if fm, ok := f.(map[string]any); ok {
+			needed = fm["required"] != false
+			f = fm["path"]
+		}
+		rel, ok := r.inside(at, r.text(at, f))
+		if !ok {
+			continue
+		}
+		text, err := r.tr.readText(rel, maxConfigFile)
+		if isMissing(err) && !needed {
+			continue
+		}
+		if err != nil {
+			r.refuse(at, "%v", err)
+			continue
+		}
+		for _, kv := range envFile(text) {
+			name, val, _ := strings.Cut(kv, "=")
+			all[name] = val
+		}
+	}
+	for name, val := range r.mapping(k.with("environment"), m["environment"]) {
+		all[name] = val
+	}
+	var out []string
+	for _, name := range sortedKeys(all) {
+		out = append(out, name+"="+all[name])
+	}
+	return out
+}
+
+// inside gives a path of the Compose file as one of the task, if it is in the
+// directory that the agent's world is made from and no part of the key.
+func (r *composeReader) inside(k key, p string) (string, bool) {
+	if p == "" {
+		r.refuse(k, "is empty")
+		return "", false
+	}
+	rel := joinRel(r.dir, path.Clean(filepath.ToSlash(p)))
+	if path.IsAbs(p) || strings.HasPrefix(p, "~") || r.dir != "." && rel != r.dir && !strings.HasPrefix(rel, r.dir+"/") || rel == ".." || strings.HasPrefix(rel, "../") {
+		r.refuse(k, "%s is outside of the task's %s; only what lies in there can be given to a service", describe(p), composePlace(r.dir))
+		return "", false
+	}
+	real, err := r.tr.inside(rel)
+	if err != nil {
+		r.refuse(k, "%s: %v", describe(p), err)
+		return "", false
+	}
+	if r.dir != "." && real != r.dir && !strings.HasPrefix(real, r.dir+"/") {
+		r.refuse(k, "%s leads to %s, outside of %s", describe(p), quotePath(real), composePlace(r.dir))
+		return "", false
+	}
+	return real, true
+}
+
+func composePlace(dir string) string {
+	if dir == "." {
+		return "directory"
+	}
+	return dir + "/"
+}
+
+// keyPart reports whether a path of an old task holds tests or solution.
+func keyPart(rel string) bool {
+	first, _, _ := strings.Cut(rel, "/")
+	return rel == "." || first == "tests" || first == "task.yaml" || first == legacyScript || strings.HasPrefix(first, "solution")
+}
+
+func joinRel(dir, p string) string { return path.Join(dir, p) }
+
+func (r *composeReader) build(k key, v any) *ServiceBuild {
+	b := &ServiceBuild{}
+	dir := "."
+	switch v := v.(type) {
+	case string:
+		dir = r.text(k, v)
+	case map[string]any:
+		for _, name := range sortedKeys(v) {
+			at := k.with(name)
+			switch name {
+			case "context":
+				dir = r.text(at, v[name])
+			case "dockerfile":
+				b.Dockerfile = path.Clean(r.text(at, v[name]))
+				if path.IsAbs(b.Dockerfile) || strings.HasPrefix(b.Dockerfile, "..") {
+					r.refuse(at, "must lie in the build's context")
+				}
+			case "target":
+				b.Target = r.text(at, v[name])
+			case "args":
+				b.Args = r.mapping(at, v[name])
+			case "tags", "labels", "pull", "no_cache", "cache_from", "cache_to", "platforms", "provenance", "sbom", "shm_size":
+			default:
+				if !strings.HasPrefix(name, "x-") {
+					r.refuse(at, "is not supported in a build")
+				}
+			}
+		}
+	default:
+		r.refuse(k, "must be a directory or a mapping, not %s", kindOf(v))
+		return nil
+	}
+	if strings.Contains(dir, "://") || strings.HasPrefix(dir, "git@") {
+		r.refuse(k, "%s: only directories of the task are built", describe(dir))
+		return nil
+	}
+	rel, ok := r.inside(k, dir)
+	if !ok {
+		return nil
+	}
+	if !r.tr.isDir(rel) {
+		r.refuse(k, "%s is no directory of the task", describe(dir))
+		return nil
+	}
+	b.Dir = r.t.host(rel)
+	return b
+}
+
+func (r *composeReader) absolute(k key, p string) string {
+	if !path.IsAbs(p) {
+		r.refuse(k, "%s must be an absolute path", describe(p))
+		return ""
+	}
+	p = path.Clean(p)
+	for _, no := range []string{"/proc", "/sys", "/dev", "/.assay"} {
+		if p == no || strings.HasPrefix(p, no+"/") && p != "/dev/shm" {
+			r.refuse(k, "nothing is put over %s", no)
+		}
+	}
+	return p
+}
+
+func (r *composeReader) hostname(k key, h string) string {
+	if !composeName(h) {
+		r.refuse(k, "%s is no name of a host", describe(h))
+		return ""
+	}
+	return h
+}
+
+func (r *composeReader) networks(k key, v any) (aliases []string) {
+	m, ok := v.(map[string]any)
+	if !ok {
+		r.strings(k, v)
+		return nil
+	}
+	for _, n := range sortedKeys(m) {
+		at := k.with(n)
+		opts, ok := m[n].(map[string]any)
+		if !ok && m[n] != nil {
+			r.refuse(at, "must be a mapping, not %s", kindOf(m[n]))
+		}
+		for _, o := range sortedKeys(opts) {
+			switch o {
+			case "aliases":
+				for _, a := range r.strings(at.with(o), opts[o]) {
+					aliases = append(aliases, r.hostname(at.with(o), a))
+				}
+			case "priority", "gw_priority", "interface_name":
+			case "ipv4_address", "ipv6_address", "link_local_ips":
+				r.note("service %q: its address is the engine's choice; it is reached by name", r.service)
+			default:
+				r.refuse(at.with(o), "is not supported")
+			}
+		}
+	}
+	return aliases
+}
+
+// links make other names of a service, and an order.
+func (r *composeReader) links(k key, v any, s *Service) {
+	for i, l := range r.strings(k, v) {
+		name, alias, ok := strings.Cut(l, ":")
+		if ok && alias != name {
+			r.refuse(k.at(i), "another name for a service is given where it joins the network: networks.default.aliases of %q", name)
+			continue
+		}
+		s.After = append(s.After, After{Service: name, Condition: Started})
+	}
+}
+
+func (r *composeReader) hosts(k key, v any) (out []string) {
+	add := func(at key, name, addr string) {
+		a, err := netip.ParseAddr(strings.Trim(addr, "[]"))
+		if err != nil {
+			r.refuse(at, "%s is no address; the machine itself is out of reach", describe(addr))
+			return
+		}
+		out = append(out, r.hostname(at, name)+":"+a.String())
+	}
+	if m, ok := v.(map[string]any); ok {
+		for _, name := range sortedKeys(m) {
+			add(k.with(name), name, r.text(k.with(name), m[name]))
+		}
+		return out
+	}
+	for i, h := range r.strings(k, v) {
+		name, addr, ok := strings.Cut(h, "=")
+		if !ok {
+			name, addr, _ = strings.Cut(h, ":")
+		}
+		add(k.at(i), name, addr)
+	}
+	return out
+}
+
+func (r *composeReader) after(k key, v any) (out []After) {
+	m, ok := v.(map[string]any)
+	if !ok {
+		for _, n := range r.strings(k, v) {
+			out = append(out, After{n, Started})
+		}
+		return out
+	}
+	for _, n := range sortedKeys(m) {
+		a := After{n, Started}
+		at := k.with(n)
+		opts, ok := m[n].(map[string]any)
+		if !ok {
+			r.refuse(at, "must be a mapping, not %s", kindOf(m[n]))
+			continue
+		}
+		if c, ok := opts["condition"]; ok {
+			a.Condition = Condition(r.text(at.with("condition"), c))
+		}
+		if !slices.Contains([]Condition{Started, Healthy, Completed}, a.Condition) {
+			r.refuse(at.with("condition"), "%s is none of %s, %s, %s", describe(string(a.Condition)), Started, Healthy, Completed)
+		}
+		if opts["required"] == false {
+			r.refuse(at.with("required"), "a service is there or it is not")
+		}
+		out = append(out, a)
+	}
+	return out
+}
+
+func (r *composeReader) health(k key, v any) *ServiceHealth {
+	m, ok := v.(map[string]any)
+	if !ok {
+		r.refuse(k, "must be a mapping, not %s", kindOf(v))
+		return nil
+	}
+	h := &ServiceHealth{}
+	for _, name := range sortedKeys(m) {
+		at := k.with(name)
+		switch name {
+		case "test":
+			if _, list := m[name].([]any); !list {
+				h.Test = []string{"CMD-SHELL", r.text(at, m[name])}
+				continue
+			}
+			h.Test = r.strings(at, m[name])
+			if len(h.Test) == 0 || !slices.Contains([]string{"NONE", "CMD", "CMD-SHELL"}, h.Test[0]) || h.Test[0] == "CMD-SHELL" && len(h.Test) != 2 || h.Test[0] == "CMD" && len(h.Test) < 2 {
+				r.refuse(at, `must begin with "CMD" and a program, "CMD-SHELL" and one line, or be "NONE"`)
+			}
+		case "interval":
+			h.Interval = r.duration(at, m[name])
+		case "timeout":
+			h.Timeout = r.duration(at, m[name])
+		case "start_period":
+			h.StartPeriod = r.duration(at, m[name])
+		case "start_interval":
+			h.StartInterval = r.duration(at, m[name])
+		case "retries":
+			h.Retries = int(min(max(r.number(at, m[name]), 0), 10000))
+		case "disable":
+			if m[name] == true {
+				h.Test = []string{"NONE"}
+			}
+		default:
+			r.refuse(at, "is no field of a health check")
+		}
+	}
+	if len(h.Test) > 0 && h.Test[0] == "NONE" || m["disable"] == true {
+		return &ServiceHealth{}
+	}
+	if h.Test == nil {
+		r.refuse(k, "has no test")
+	}
+	return h
+}
+
+func (r *composeReader) restart(k key, s string) string {
+	word, _, _ := strings.Cut(s, ":")
+	switch word {
+	case "", "no", "false":
+		return ""
+	case "always", "unless-stopped":
+		return "always"
+	case "on-failure":
+		return word
+	}
+	r.refuse(k, "%s is no policy", describe(s))
+	return ""
+}
+
+func (r *composeReader) deploy(k key, v any, s *Service) {
+	m, ok := v.(map[string]any)
+	if !ok {
+		r.refuse(k, "must be a mapping, not %s", kindOf(v))
+		return
+	}
+	for _, name := range sortedKeys(m) {
+		switch name {
+		case "resources":
+			res, _ := m[name].(map[string]any)
+			for _, part := range sortedKeys(res) {
+				lim, _ := res[part].(map[string]any)
+				at := k.with(name).with(part)
+				for _, f := range sortedKeys(lim) {
+					switch {
+					case f == "devices":
+						r.refuse(at.with(f), "%s", composeRefused("devices"))
+					case part != "limits": // what is reserved is not taken from others
+					case f == "memory":
+						s.MemBytes = r.bytes(at.with(f), lim[f])
+					case f == "cpus":
+						s.CPUs = r.number(at.with(f), lim[f])
+					case f == "pids":
+						s.Pids = int64(r.number(at.with(f), lim[f]))
+					}
+				}
+			}
+		case "replicas":
+			if r.number(k.with(name), m[name]) != 1 {
+				r.refuse(k.with(name), "%s", composeRefused("scale"))
+			}
+		case "restart_policy":
+			p, _ := m[name].(map[string]any)
+			switch c := r.plain(p["condition"]); c {
+			case "", "any":
+				s.Restart = "always"
+			case "on-failure":
+				s.Restart = c
+			}
+		case "labels", "mode", "placement", "update_config", "rollback_config", "endpoint_mode":
+		default:
+			r.refuse(k.with(name), "is not supported")
+		}
+	}
+}
+
+// sysctls of a network namespace are the container's own.
+func (r *composeReader) sysctls(k key, v any) map[string]string {
+	m := r.mapping(k, v)
+	for _, name := range sortedKeys(m) {
+		if !strings.HasPrefix(name, "net.") {
+			r.refuse(k, "%s is a setting of the machine; only net.* are a container's own", describe(name))
+		}
+	}
+	return m
+}
+
+func (r *composeReader) number(k key, v any) float64 {
+	f, err := strconv.ParseFloat(strings.TrimSpace(r.text(k, v)), 64)
+	if err != nil || f != f || f > 1e9 || f < -1 {
+		r.refuse(k, "%s is no number that makes sense here", describe(r.plain(v)))
+		return 0
+	}
+	return f
+}
+
+// bytes reads a size as Docker writes them: "512m", "1gb", a plain number.
+func (r *composeReader) bytes(k key, v any) int64 {
+	s := strings.ToLower(strings.TrimSpace(r.text(k, v)))
+	num := strings.TrimRight(s, "bkmgti")
+	shift, ok := map[string]int{"": 0, "b": 0, "k": 10, "kb": 10, "kib": 10, "m": 20, "mb": 20, "mib": 20, "g": 30, "gb": 30, "gib": 30, "t": 40, "tb": 40, "tib": 40}[s[len(num):]]
+	f, err := strconv.ParseFloat(strings.TrimSpace(num), 64)
+	if !ok || err != nil || !(f >= 0 && f < 1<<20 || shift == 0 && f >= 0 && f < 1<<50) {
+		r.refuse(k, "%s is no size", describe(r.plain(v)))
+		return 0
+	}
+	return int64(f * float64(int64(1)<<shift))
+}
+
+func (r *composeReader) duration(k key, v any) time.Duration {
+	s := r.text(k, v)
+	d, err := time.ParseDuration(s)
+	if err != nil || d < 0 || d > 24*time.Hour {
+		r.refuse(k, "%s is no duration such as 1m30s", describe(s))
+		return 0
+	}
+	return d
+}
