@@ -57,6 +57,7 @@ type Capabilities struct {
 	Peek      bool
 	TTY       bool
 	Relays    bool
+	Services  bool // Spec.Set
 	Networks  []Network
 	Limits    []string // "disk:tmpfs", "pids:rlimit", …: limit and what holds it
 	Isolation string   // one honest line: what it does not protect against
@@ -148,6 +149,8 @@ type Spec struct {
 	Egress   Egress  // where the other networks lead to; needed for them, unused by NetNone
 	Hostname string  // zero means "assay"
 	Service  string  // zero means "main", the only one for now
+	Set      *Set    // services beside it; nil: none
+	Beside   Sandbox // share the Set of this one, which steps back from its network; nil: none
 }
 
 // Mount adds a layer or a host directory. Exactly one source is set.

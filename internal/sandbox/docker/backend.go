@@ -164,6 +164,10 @@ func (b *Backend) sweep(ctx context.Context) error {
 	if err := b.api.call(ctx, "GET", "/volumes", filter("label", labelOwner), nil, &volumes); err != nil {
 		return err
 	}
+	var networks []labelled
+	if err := b.api.call(ctx, "GET", "/networks", filter("label", labelOwner), nil, &networks); err != nil {
+		return err
+	}
 	// Containers last: a keeper that was born meanwhile is seen.
 	var all []labelled
 	if err := b.api.call(ctx, "GET", "/containers/json", q, nil, &all); err != nil {
@@ -176,23 +180,38 @@ func (b *Backend) sweep(ctx context.Context) error {
 		}
 	}
 	gone := func(l labelled) bool { return !alive[l.Labels[labelOwner]] }
-	return b.remove(ctx, gone, all, images, volumes.Volumes)
+	return b.remove(ctx, gone, things{all, images, volumes.Volumes, networks})
 }
 
-func (b *Backend) remove(ctx context.Context, gone func(labelled) bool, containers, images, volumes []labelled) error {
+// owned lists what carries this backend's label.
+func (b *Backend) owned(ctx context.Context) (all things, err error) {
+	q := filter("label", labelOwner+"="+b.owner)
+	q.Set("all", "1")
+	var volumes struct{ Volumes []labelled }
+	for path, out := range map[string]any{"/containers/json": &all.containers, "/images/json": &all.images, "/volumes": &volumes, "/networks": &all.networks} {
+		err = errors.Join(err, b.api.call(ctx, "GET", path, q, nil, out))
+	}
+	all.volumes = volumes.Volumes
+	return all, err
+}
+
+// things are what an engine holds.
+type things struct{ containers, images, volumes, networks []labelled }
+
+func (b *Backend) remove(ctx context.Context, gone func(labelled) bool, all things) error {
 	var errs []error
 	try := func(err error) {
 		if !isStatus(err, 404, 409) { // another sweeper was first, or is at it
 			errs = append(errs, err)
 		}
 	}
-	for _, c := range containers {
+	for _, c := range all.containers {
 		if gone(c) {
 			try(b.api.call(ctx, "DELETE", "/containers/"+c.ID, url.Values{"force": {"1"}, "v": {"1"}}, nil, nil))
 		}
 	}
 	// One that others stand on can only go after them.
-	for left := images; len(left) > 0; {
+	for left := all.images; len(left) > 0; {
 		var stay []labelled
 		for _, i := range left {
 			if !gone(i) {
@@ -209,9 +228,18 @@ func (b *Backend) remove(ctx context.Context, gone func(labelled) bool, containe
 		}
 		left = stay
 	}
-	for _, v := range volumes {
+	for _, v := range all.volumes {
 		if gone(v) {
 			try(b.api.call(ctx, "DELETE", "/volumes/"+v.Name, nil, nil, nil))
+		}
+	}
+	for _, n := range all.networks {
+		if gone(n) {
+			err := b.api.call(ctx, "DELETE", "/networks/"+n.ID, nil, nil, nil)
+			if isStatus(err, 403) { // a container that is just going is on it; the next sweep is in time
+				err = nil
+			}
+			try(err)
 		}
 	}
 	return errors.Join(errs...)
@@ -220,8 +248,8 @@ func (b *Backend) remove(ctx context.Context, gone func(labelled) bool, containe
 // Capabilities of this engine.
 func (b *Backend) Capabilities() sandbox.Capabilities {
 	return sandbox.Capabilities{
-		Name: "docker", UIDModes: []sandbox.UIDMode{sandbox.UIDRoot}, Snapshots: true, Peek: true, TTY: true, Relays: true,
-		Networks: []sandbox.Network{sandbox.NetNone}, Limits: b.limits(),
+		Name: "docker", UIDModes: []sandbox.UIDMode{sandbox.UIDRoot}, Snapshots: true, Peek: true, TTY: true, Relays: true, Services: true,
+		Networks: []sandbox.Network{sandbox.NetNone, sandbox.NetAllowlist}, Limits: b.limits(),
 		Isolation: "containers of " + b.info.ServerVersion + " at " + b.api.address +
 			": they share its kernel, and unless it remaps users, root inside is its root with few capabilities; no limit on disk",
 	}
@@ -254,12 +282,15 @@ func (b *Backend) create(ctx context.Context, spec sandbox.Spec) (*Sandbox, erro
 	if err := supported(spec); err != nil {
 		return nil, err
 	}
+	if err := b.mountable(spec.Mounts); err != nil {
+		return nil, err
+	}
 	layers := slices.Concat(spec.Image.Layers, spec.Extra)
 	b.mu.Lock()
 	from, ok := b.snaps[spec.From]
 	closed := b.closed
 	b.mu.Unlock()
-	s := &Sandbox{b: b, spec: spec, layers: layers, procs: map[*process]bool{}}
+	s := &Sandbox{b: b, spec: withGate(spec), layers: layers, procs: map[*process]bool{}}
 	switch {
 	case closed:
 		return nil, sandbox.ErrClosed
@@ -283,6 +314,9 @@ func (b *Backend) create(ctx context.Context, spec sandbox.Spec) (*Sandbox, erro
 	}
 	b.boxes[s] = true
 	b.mu.Unlock()
+	if err := s.join(ctx); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
 	if err := s.begin(ctx, s.base); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -294,8 +328,14 @@ func (b *Backend) create(ctx context.Context, spec sandbox.Spec) (*Sandbox, erro
 
 func supported(spec sandbox.Spec) error {
 	switch {
-	case spec.Network != "" && spec.Network != sandbox.NetNone:
-		return fmt.Errorf("network %q: %w", spec.Network, sandbox.ErrUnsupported)
+	case spec.Network != "" && spec.Network != sandbox.NetNone && spec.Network != sandbox.NetAllowlist:
+		return fmt.Errorf("network %q: %w by the docker backend: an engine's own network has no gate; use an allow-list", spec.Network, sandbox.ErrUnsupported)
+	case spec.Network == sandbox.NetAllowlist && spec.Egress == nil:
+		return errors.New("an allow-list needs somebody who decides: Spec.Egress is not set")
+	case slices.ContainsFunc(spec.Relays, func(r sandbox.Relay) bool {
+		return r.Port == sandbox.ProxyPort && spec.Network == sandbox.NetAllowlist
+	}):
+		return fmt.Errorf("port %d is the allow-list's own: %w", sandbox.ProxyPort, sandbox.ErrUnsupported)
 	case spec.UID != sandbox.UIDAuto && spec.UID != sandbox.UIDRoot:
 		return fmt.Errorf("uid mode %q: %w", spec.UID, sandbox.ErrUnsupported)
 	case spec.Service != "" && spec.Service != "main":
@@ -303,8 +343,6 @@ func supported(spec sandbox.Spec) error {
 	case len(spec.Image.Binds) > 0:
 		return fmt.Errorf("image %q is made of directories of this machine, which an engine does not have: %w; import one (assay image import), or use the ns backend",
 			spec.Image.Name, sandbox.ErrUnsupported)
-	case len(spec.Mounts) > 0:
-		return fmt.Errorf("mounts: %w", sandbox.ErrUnsupported)
 	case len(spec.Image.Layers)+len(spec.Extra) == 0:
 		return fmt.Errorf("image %q has no layer: %w", spec.Image.Name, sandbox.ErrUnsupported)
 	}
@@ -348,11 +386,9 @@ func (b *Backend) Close() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	q := filter("label", labelOwner+"="+b.owner)
-	q.Set("all", "1")
-	var images []labelled
-	errs = append(errs, b.api.call(ctx, "GET", "/images/json", q, nil, &images))
-	errs = append(errs, b.remove(ctx, func(labelled) bool { return true }, nil, images, nil))
+	// With what a call left that was broken off.
+	mine, err := b.owned(ctx)
+	errs = append(errs, err, b.remove(ctx, func(l labelled) bool { return b.keeper == nil || l.ID != b.keeper.id && l.Name != b.volume }, mine))
 	if b.keeper != nil {
 		errs = append(errs, b.keeper.remove(ctx))
 	}
@@ -387,6 +423,8 @@ func (b *Backend) spec(s *Sandbox, image string) containerSpec {
 	h.CapAdd = []string{"CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID", "SETPCAP",
 		"NET_BIND_SERVICE", "NET_RAW", "SYS_CHROOT", "MKNOD", "AUDIT_WRITE", "SETFCAP"}
 	h.Mounts = []mount{{Type: "volume", Source: b.volume, Target: mountPoint, ReadOnly: true, VolumeOptions: &volumeOptions{NoCopy: true}}}
+	h.Mounts = append(h.Mounts, binds(s.spec.Mounts)...)
+	s.placed(&c)
 	l := s.spec.Limits
 	if l.MemBytes > 0 && b.info.MemoryLimit {
 		h.Memory, h.MemorySwap = l.MemBytes, l.MemBytes

@@ -17,7 +17,13 @@ type containerSpec struct {
 	Labels                                                        map[string]string
 	Healthcheck                                                   map[string][]string
 	HostConfig                                                    hostConfig
+	NetworkingConfig                                              *networking `json:",omitempty"`
 }
+
+type networking struct{ EndpointsConfig map[string]endpoint }
+
+// endpoint is a container's place on a network, where it has these names.
+type endpoint struct{ Aliases []string }
 
 type hostConfig struct {
 	AutoRemove      bool
@@ -31,6 +37,11 @@ type hostConfig struct {
 	NanoCpus        int64 `json:",omitempty"`
 	PidsLimit       int64 `json:",omitempty"`
 	Ulimits         []ulimit
+	ExtraHosts      []string          `json:",omitempty"`
+	DNS             []string          `json:"Dns,omitempty"`
+	Tmpfs           map[string]string `json:",omitempty"`
+	ShmSize         int64             `json:",omitempty"`
+	Sysctls         map[string]string `json:",omitempty"`
 }
 
 type mount struct {

@@ -14,14 +14,9 @@ func Left(t testing.TB, host, owner string) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	q := filter("label", labelOwner+"="+owner)
-	q.Set("all", "1")
-	var containers, images []labelled
-	var volumes struct{ Volumes []labelled }
-	for path, out := range map[string]any{"/containers/json": &containers, "/images/json": &images, "/volumes": &volumes} {
-		if err := c.call(t.Context(), "GET", path, q, nil, out); err != nil {
-			t.Fatal(err)
-		}
+	all, err := (&Backend{api: c, owner: owner}).owned(t.Context())
+	if err != nil {
+		t.Fatal(err)
 	}
-	return len(containers) + len(images) + len(volumes.Volumes)
+	return len(all.containers) + len(all.images) + len(all.volumes) + len(all.networks)
 }

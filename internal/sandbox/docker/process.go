@@ -112,7 +112,7 @@ func (s *Sandbox) request(cmd sandbox.Command) wire.Request {
 	if q.User == "" {
 		q.User = conf.User
 	}
-	q.Env = mergeEnv([]string{"PATH=" + defaultPath}, conf.Env, cmd.Env)
+	q.Env = mergeEnv([]string{"PATH=" + defaultPath}, conf.Env, s.gateEnv(), cmd.Env)
 	if cmd.TTY != nil {
 		q.TTY, q.Rows, q.Cols = true, cmd.TTY.Rows, cmd.TTY.Cols
 		q.Env = mergeEnv([]string{"TERM=xterm"}, q.Env)

@@ -39,6 +39,12 @@ type Sandbox struct {
 
 	bare bool // for our own use: nothing is made in it
 
+	conf   sandbox.Service // its place among services; zero without a set
+	set    *set            // nil: it is alone
+	hosts  bool            // it is the one whose services they are
+	before *Sandbox        // whose place it has taken
+	parted bool            // guarded by mu: its place is given up
+
 	change sync.RWMutex // held for writing by what replaces or freezes the tree
 
 	mu     sync.Mutex
@@ -69,13 +75,22 @@ func (s *Sandbox) begin(ctx context.Context, on state) error {
 	l.conn = wire.New(c.io, c.io, true, func(st *wire.Stream, what []byte) { s.relay(rctx, l, st, what) })
 	l.served.Go(func() { _ = l.conn.Serve(); stop() })
 	s.mu.Lock()
-	s.live, s.on = l, on
+	closed := s.closed
+	if !closed {
+		s.live, s.on = l, on
+	}
 	s.mu.Unlock()
+	if closed {
+		return errors.Join(sandbox.ErrClosed, l.end(context.WithoutCancel(ctx)))
+	}
 	// The answer tells that it lives, and the time of its machine.
 	r, err := l.ask(ctx, wire.Request{Op: wire.OpKill})
 	if err == nil {
 		s.since, s.boot = r.Now-int64(clockGrain), r.Boot
 		err = s.furnish(ctx)
+	}
+	if err == nil && on.since == 0 {
+		err = s.putFiles(ctx)
 	}
 	if err != nil {
 		return fmt.Errorf("start sandbox: %w%s", err, l.said())
@@ -378,11 +393,11 @@ func (s *Sandbox) Close() error {
 	delete(s.b.boxes, s)
 	s.b.mu.Unlock()
 	if l == nil {
-		return nil
+		return s.part(context.Background())
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	return l.end(ctx)
+	return errors.Join(l.end(ctx), s.part(ctx))
 }
 
 // Put unpacks a tar stream.

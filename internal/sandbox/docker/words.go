@@ -5,10 +5,11 @@ import (
 	"sync"
 )
 
-// words keeps the end of what a container's first process said.
+// words keeps the end of what a program said.
 type words struct {
 	mu   sync.Mutex
 	last []byte
+	keep int // bytes; 0: maxWords
 }
 
 const maxWords = 2 << 10
@@ -17,8 +18,12 @@ func (w *words) Write(b []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.last = append(w.last, b...)
-	if n := len(w.last) - maxWords; n > 0 {
-		w.last = append(w.last[:0], w.last[n:]...)
+	keep := w.keep
+	if keep == 0 {
+		keep = maxWords
+	}
+	if len(w.last) > 2*keep { // seldom, so that a byte costs little
+		w.last = append(w.last[:0], w.last[len(w.last)-keep:]...)
 	}
 	return len(b), nil
 }

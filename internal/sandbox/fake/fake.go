@@ -116,6 +116,8 @@ func supported(spec sandbox.Spec) error {
 		return fmt.Errorf("network %q: %w", spec.Network, sandbox.ErrUnsupported)
 	case spec.UID != sandbox.UIDAuto && spec.UID != sandbox.UIDSingle:
 		return fmt.Errorf("uid mode %q: %w", spec.UID, sandbox.ErrUnsupported)
+	case spec.Set != nil || spec.Beside != nil:
+		return fmt.Errorf("services beside the sandbox: %w", sandbox.ErrUnsupported)
 	case spec.Service != "" && spec.Service != "main":
 		return fmt.Errorf("service %q: %w", spec.Service, sandbox.ErrUnsupported)
 	case len(spec.Relays) > 0:

@@ -500,6 +500,8 @@ func supported(spec sandbox.Spec) error {
 		return errors.New("network allowlist: the spec has no Egress that would decide")
 	case spec.Network != "" && spec.Network != sandbox.NetNone && spec.Network != sandbox.NetAllowlist:
 		return no("network " + strconv.Quote(string(spec.Network)))
+	case spec.Set != nil || spec.Beside != nil:
+		return no("services beside the sandbox")
 	case spec.Service != "" && spec.Service != "main":
 		return no("service " + strconv.Quote(spec.Service))
 	case len(spec.Hostname) > 64:
