@@ -129,13 +129,18 @@ type Record struct {
 // Modes are the conditions a verdict holds under; tables label results whose
 // modes differ.
 type Modes struct {
-	Backend         string `json:"backend"`          // "ns", "docker", "fake"
-	UID             string `json:"uid"`              // "single", "subid", "root"
-	Grade           string `json:"grade"`            // "patch" or "state"
-	Verifier        string `json:"verifier"`         // "sealed", "separate" or "live"
-	Network         string `json:"network"`          // the agent's: "none", "allowlist", "full"
-	VerifierNetwork string `json:"verifier_network"` // the verifier's
+	Backend         string `json:"backend"`            // "ns", "docker", "fake"
+	UID             string `json:"uid"`                // "single", "subid", "root"
+	Grade           string `json:"grade"`              // "patch" or "state"
+	Verifier        string `json:"verifier"`           // "sealed", "separate" or "live"
+	Network         string `json:"network"`            // the agent's: "none", "allowlist", "full"
+	VerifierNetwork string `json:"verifier_network"`   // the verifier's
+	Services        string `json:"services,omitempty"` // ServicesKept, or empty: there were none
 }
+
+// ServicesKept: services beside the agent's sandbox lived on, with all that it
+// did to them, while its work was graded.
+const ServicesKept = "kept"
 
 // ImageUsed names the image a trial ran on.
 type ImageUsed struct {

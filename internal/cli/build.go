@@ -62,7 +62,7 @@ func (a *app) builder(g *grammar, r *rooms, network string, allow []string) (*bu
 
 // job builds for a job.
 func (b *builder) job(ctx context.Context, q job.BuildRequest) (image.Image, error) {
-	o := dockerfile.Options{Dir: image.HostPath(q.Dir), Resolve: q.Resolve}
+	o := dockerfile.Options{Dir: image.HostPath(q.Dir), Resolve: q.Resolve, Dockerfile: q.Dockerfile, Target: q.Target, BuildArgs: q.Args}
 	if q.Base.ID != "" {
 		o.Resolve = func(context.Context, string) (image.Image, error) { return q.Base, nil }
 	}

@@ -60,7 +60,7 @@ func (a *app) survey(ctx context.Context, g *grammar, cfg job.Config, f registry
 		return images.Resolve(ref)
 	}
 	deps := job.SurveyDeps{
-		Resolve: resolve,
+		Resolve: resolve, Services: g.Env == "docker",
 		Bases: func(ctx context.Context, dir string) ([]string, error) {
 			return dockerfile.Bases(ctx, dockerfile.Options{Store: images, Dir: image.HostPath(dir), Resolve: resolve})
 		},

@@ -26,7 +26,12 @@ func (r *rooms) resolve(ctx context.Context, ref string) (image.Image, error) {
 	if ref == image.HostName {
 		return r.host()
 	}
-	return r.images.Resolve(ref)
+	im, err := r.images.Resolve(ref)
+	var missing *image.MissingError
+	if e, ok := r.backend.(*docker.Backend); ok && errors.As(err, &missing) {
+		return e.Image(ctx, ref) // the engine may have it
+	}
+	return im, err
 }
 
 func (r *rooms) Close() error {

@@ -19,13 +19,18 @@ import (
 	"assay/task"
 )
 
+// Place is where something can be run and copied from.
+type Place interface {
+	sandbox.Starter
+	sandbox.Trees
+}
+
 // CollectRequest asks for what an agent left for people, and for a separate
 // verifier, to look at.
 type CollectRequest struct {
-	Sandbox interface {
-		sandbox.Starter
-		sandbox.Trees
-	}
+	Sandbox Place
+	// Beside finds another service of the agent's; nil: there is none.
+	Beside  func(service string) (Place, bool)
 	Key     task.Key
 	Env     []string   // of the collect hooks, resolved
 	Workdir image.Path // where the hooks run
@@ -70,15 +75,19 @@ func Collect(ctx context.Context, r CollectRequest) (notes []string, err error) 
 // hook runs one collect hook and says how it failed, if it did.
 func (r CollectRequest) hook(ctx context.Context, h task.CollectHook) string {
 	short := clip(h.Command)
+	at, dir, ok := r.Sandbox, r.Workdir, true
 	if h.Service != "" && h.Service != mainService {
-		return fmt.Sprintf("collect hook %q skipped: there is no service %q", short, h.Service)
+		if at, ok = r.place(h.Service); !ok {
+			return fmt.Sprintf("collect hook %q skipped: there is no service %q", short, h.Service)
+		}
+		dir = "" // the service's own
 	}
 	limit := hookTimeout
 	if h.TimeoutSec != nil && *h.TimeoutSec > 0 {
 		limit = time.Duration(*h.TimeoutSec * float64(time.Second))
 	}
-	res, err := sandbox.Exec(ctx, r.Sandbox, sandbox.Command{
-		Args: []string{"/bin/sh", "-c", h.Command}, Env: r.Env, Dir: r.Workdir, User: h.User,
+	res, err := sandbox.Exec(ctx, at, sandbox.Command{
+		Args: []string{"/bin/sh", "-c", h.Command}, Env: r.Env, Dir: dir, User: h.User,
 	}, sandbox.ExecOptions{Timeout: limit, Grace: defaultGrace, Cap: 4 << 10})
 	switch {
 	case err != nil:
@@ -89,6 +98,17 @@ func (r CollectRequest) hook(ctx context.Context, h task.CollectHook) string {
 		return fmt.Sprintf("collect hook %q exited with %d: %s", short, res.Exit.Code, clip(strings.TrimSpace(string(res.Stderr))))
 	}
 	return ""
+}
+
+// place is a service: the agent's own, or one beside it.
+func (r CollectRequest) place(service string) (Place, bool) {
+	if service == mainService {
+		return r.Sandbox, true
+	}
+	if r.Beside == nil {
+		return nil, false
+	}
+	return r.Beside(service)
 }
 
 // artifacts copies every entry and writes the manifest.
@@ -133,10 +153,11 @@ func (r CollectRequest) artifact(ctx context.Context, a task.Artifact, taken *cl
 		return line, fmt.Sprintf("artifact %q skipped: its place %q is taken by an earlier one", a.Source, line.Destination)
 	}
 	*taken = append(*taken, a)
-	if serviceOf(a) != mainService {
+	from, ok := r.place(serviceOf(a))
+	if !ok {
 		return line, fmt.Sprintf("artifact %q failed: there is no service %q", a.Source, a.Service)
 	}
-	dir, err := isDir(ctx, r.Sandbox, r.Sandbox, containerPath(a.Source))
+	dir, err := isDir(ctx, from, from, containerPath(a.Source))
 	if isConvention(a) && errors.Is(err, fs.ErrNotExist) {
 		line.Type, line.Status, line.Exclude = "directory", "empty", orEmpty(a.Exclude)
 		return line, ""
@@ -147,7 +168,7 @@ func (r CollectRequest) artifact(ctx context.Context, a task.Artifact, taken *cl
 	if dir {
 		line.Type, line.Exclude = "directory", orEmpty(a.Exclude)
 	}
-	got, err := r.copy(ctx, a, dir, at)
+	got, err := r.copy(ctx, from, a, dir, at)
 	if err != nil {
 		return line, fmt.Sprintf("artifact %q failed: %v", a.Source, err)
 	}
@@ -156,7 +177,7 @@ func (r CollectRequest) artifact(ctx context.Context, a task.Artifact, taken *cl
 }
 
 // copy takes one artifact to its place below the artifacts directory.
-func (r CollectRequest) copy(ctx context.Context, a task.Artifact, dir bool, at string) (kept, error) {
+func (r CollectRequest) copy(ctx context.Context, from sandbox.Trees, a task.Artifact, dir bool, at string) (kept, error) {
 	k := keep{bytes: maxArtifacts, files: maxArtifactFiles, links: true}
 	if len(a.Exclude) > 0 {
 		k.skip = tarGlobs(a.Exclude)
@@ -166,7 +187,7 @@ func (r CollectRequest) copy(ctx context.Context, a task.Artifact, dir bool, at 
 		return kept{}, err
 	}
 	if dir {
-		return k.tree(ctx, r.Sandbox, containerPath(a.Source), host)
+		return k.tree(ctx, from, containerPath(a.Source), host)
 	}
 	b, err := os.MkdirTemp(string(r.Artifacts), ".file-")
 	if err != nil {
@@ -174,7 +195,7 @@ func (r CollectRequest) copy(ctx context.Context, a task.Artifact, dir bool, at 
 	}
 	defer os.RemoveAll(b)
 	k.skip = nil
-	got, err := k.tree(ctx, r.Sandbox, containerPath(a.Source), b)
+	got, err := k.tree(ctx, from, containerPath(a.Source), b)
 	if err != nil {
 		return got, err
 	}

@@ -43,6 +43,7 @@ type Request struct {
 	// The tests are put into it unless the key says that it holds them.
 	VerifierImage *image.Image
 	Live          sandbox.Sandbox // the agent's, in live mode only
+	Beside        sandbox.Sandbox // sealed mode: the agent's, whose services the verifier's sandbox has, as they are; nil: none
 	KeepAlive     bool            // live mode: later steps follow, so the agent's processes stay
 
 	Limits  sandbox.Limits
@@ -201,6 +202,7 @@ func (r Request) spec(ctx context.Context, tmp *image.Temporary) (sandbox.Spec, 
 	if spec.Extra, notes, err = crossing(ctx, r, tmp, layer, workdir); err != nil {
 		return spec, notes, fmt.Errorf("filter the end state: %w", err)
 	}
+	spec.Beside = r.Beside
 	wipe, err := wipeLayer(ctx, r.Store, tmp, slices.Concat(r.Image.Layers, spec.Extra), []string{verifierDir})
 	spec.Extra = append(spec.Extra, wipe...)
 	return spec, notes, err

@@ -35,6 +35,8 @@ type attempt struct {
 	env   []string      // resolved [environment].env
 	sb    sandbox.Sandbox
 	gate  Gate               // of sb; nil: no network
+	set   *sandbox.Set       // services beside it; nil: none
+	main  *task.Service      // what the Compose file says of the agent's own; nil without services
 	snaps []sandbox.Snapshot // taken of sb
 	ended []stepEnd
 }
@@ -162,7 +164,7 @@ func (a *attempt) resolve(ctx context.Context) error {
 			}
 		}
 	}
-	return nil
+	return a.compose(ctx)
 }
 
 // note says something aloud: in the result and in the events.
@@ -175,6 +177,9 @@ func (a *attempt) note(text string) {
 func (a *attempt) workdir() image.Path {
 	if w := a.p.task.Config.Environment.Workdir; w != "" {
 		return image.Path(w)
+	}
+	if a.main != nil && a.main.Workdir != "" {
+		return image.Path(a.main.Workdir)
 	}
 	if a.image.Config.Workdir != "" {
 		return a.image.Config.Workdir

@@ -22,21 +22,21 @@ type fetch struct {
 
 // key is equal for environments that come to the same image.
 func (m *images) key(env environment) string {
-	switch {
-	case m.override != "" && (env.name != "" || !env.builds()):
-		return "\x00" + m.override
-	case m.override == "" && env.name != "":
+	switch base := m.base(env); {
+	case base != "" && (env.name != "" || !env.builds()):
+		return "\x00" + base
+	case base == "" && env.name != "":
 		return "\x00" + env.name + "\x00" + env.fallback
 	}
-	return env.dir + "\x00" + env.fallback
+	return env.dir + "\x00" + env.fallback + env.how()
 }
 
 // name is what people know an environment's image by.
 func (m *images) name(env environment) string {
-	switch {
-	case m.override != "" && (env.name != "" || !env.builds()):
-		return m.override
-	case m.override == "" && env.name != "":
+	switch base := m.base(env); {
+	case base != "" && (env.name != "" || !env.builds()):
+		return base
+	case base == "" && env.name != "":
 		return env.name
 	}
 	return env.dir
@@ -46,7 +46,7 @@ func (m *images) name(env environment) string {
 // when its own is not here and fetches nothing: which of the two a trial ran on
 // must not hang on the network's mood.
 func (m *images) finder(env environment) func(context.Context, string) (image.Image, error) {
-	if env.fallback != "" && m.override == "" {
+	if env.fallback != "" && m.base(env) == "" {
 		return m.deps.Resolve
 	}
 	return m.have

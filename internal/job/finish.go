@@ -3,6 +3,7 @@ package job
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -23,7 +24,9 @@ func (a *attempt) collect(ctx context.Context, step string, key task.Key) error 
 		Sandbox: a.sb, Key: key, Env: a.env, Workdir: a.workdir(),
 		Logs:      image.HostPath(a.stepDir(step, "agent")),
 		Artifacts: image.HostPath(a.stepDir(step, "artifacts")),
+		Beside:    a.neighbour,
 	})
+	err = errors.Join(err, a.serviceLogs(step))
 	if err != nil {
 		return fmt.Errorf("collect from %q: %w", a.p.name, err)
 	}
@@ -59,6 +62,9 @@ func (a *attempt) grade(ctx context.Context, step string, key task.Key, f frozen
 		Mode: a.verifierMode(key), Limits: a.limits(), UID: a.r.uid,
 		Out:       image.HostPath(a.stepDir(step, "verifier")),
 		Artifacts: image.HostPath(a.stepDir(step, "artifacts")),
+	}
+	if a.set != nil {
+		req.Beside = a.sb
 	}
 	if f.live {
 		req.Live, req.KeepAlive = a.sb, !last

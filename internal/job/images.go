@@ -19,6 +19,7 @@ import (
 type images struct {
 	deps     Deps
 	override string
+	composed bool                  // services have a place, whatever the backend is
 	moved    func(trial.ImageMark) // how far a fetch is; may be nil
 
 	mu      sync.Mutex // guards both below
@@ -46,24 +47,40 @@ type environment struct {
 	dir      string // build context; may be missing
 	name     string // [environment].docker_image
 	fallback string // [metadata.assay].fallback_image
+
+	dockerfile string            // relative to dir; empty: "Dockerfile"
+	target     string            // stage to build
+	args       map[string]string // of the build
+	beside     bool              // of a service: --image is not for it
+}
+
+// request asks for the image to be built.
+func (e environment) request(base image.Image, find func(context.Context, string) (image.Image, error)) BuildRequest {
+	return BuildRequest{Dir: e.dir, Base: base, Resolve: find, Dockerfile: e.dockerfile, Target: e.target, Args: e.args}
 }
 
 // builds reports whether there is a Dockerfile.
-func (e environment) builds() bool { return e.dir != "" && exists(filepath.Join(e.dir, "Dockerfile")) }
+func (e environment) builds() bool {
+	name := e.dockerfile
+	if name == "" {
+		name = "Dockerfile"
+	}
+	return e.dir != "" && exists(filepath.Join(e.dir, name))
+}
 
 func (m *images) task(ctx context.Context, t *task.Task) (resolved, error) {
-	if err := alone(t); err != nil {
+	if err := m.alone(t); err != nil {
 		return resolved{}, err
 	}
 	return m.get(ctx, agentEnvironment(t))
 }
 
 func agentEnvironment(t *task.Task) environment {
-	return environment{
+	return mainEnvironment(t, environment{
 		dir:      t.ImageDir(),
 		name:     t.Config.Environment.DockerImage,
 		fallback: t.Config.Metadata.Assay.FallbackImage,
-	}
+	})
 }
 
 // verifierEnvironment is a separate verifier's own; false: it has none.
@@ -72,18 +89,18 @@ func (c Config) verifierEnvironment(t *task.Task, key task.Key) (environment, bo
 	return env, c.verifierMode(key) == task.VerifierSeparate && (env.dir != "" || env.name != "")
 }
 
-// alone refuses a task whose Compose file has services beside the agent's: a
-// sandbox is one container, and without them the task would be another one.
-func alone(t *task.Task) error {
+// alone refuses a task whose Compose file has services beside the agent's where
+// the backend has no place for them: without them the task would be another one.
+func (m *images) alone(t *task.Task) error {
 	beside, err := t.Sidecars()
 	if err != nil {
 		return &endError{trial.CauseUnsupported, fmt.Errorf("which services %s needs is not known: %w", t.Name, err)}
 	}
-	if len(beside) == 0 {
+	if len(beside) == 0 || m.services() {
 		return nil
 	}
 	return &endError{trial.CauseUnsupported, fmt.Errorf(
-		"%s needs the docker backend with sidecars, which this version does not run: its Compose file has %d services beside the agent's, the first at %v",
+		"%s needs the docker backend (-e docker): its Compose file has %d services beside the agent's, the first at %v",
 		t.Name, len(beside), beside[0])}
 }
 
@@ -137,7 +154,7 @@ func passing(err error) bool {
 }
 
 func (m *images) resolve(ctx context.Context, env environment) (image.Image, trial.ImageUsed, string, error) {
-	base := m.override
+	base := m.base(env)
 	if base == "" && env.name != "" {
 		// docker_image wins over a Dockerfile, as in Harbor
 		img, err := m.finder(env)(ctx, env.name)
@@ -151,7 +168,7 @@ func (m *images) resolve(ctx context.Context, env environment) (image.Image, tri
 			fmt.Errorf("%s: neither Dockerfile nor docker_image", env.dir)}
 	}
 	if base == "" {
-		img, err := m.deps.Build(ctx, BuildRequest{Dir: env.dir, Resolve: m.finder(env)})
+		img, err := m.deps.Build(ctx, env.request(image.Image{}, m.finder(env)))
 		if err == nil {
 			return img, trial.ImageUsed{ID: string(img.ID), Source: "Dockerfile"}, "", nil
 		}
@@ -182,7 +199,7 @@ func (m *images) on(ctx context.Context, env environment, name string, find func
 	if !env.builds() || env.name != "" {
 		return base, nil
 	}
-	return m.deps.Build(ctx, BuildRequest{Dir: env.dir, Base: base, Resolve: find})
+	return m.deps.Build(ctx, env.request(base, find))
 }
 
 // keepImage writes down what an image of the job is made of and leases its

@@ -78,6 +78,10 @@ type Deps struct {
 type BuildRequest struct {
 	Dir  string      // build context on the host; holds the Dockerfile
 	Base image.Image // replaces the base of every FROM when it has an ID
+
+	Dockerfile string // relative to Dir; empty: "Dockerfile"
+	Target     string
+	Args       map[string]string
 	// Resolve finds the image of a FROM or --from that Base does not replace.
 	Resolve func(ctx context.Context, ref string) (image.Image, error)
 }

@@ -76,10 +76,10 @@ func (r *run) wanted(todo []*planned) []wanted {
 // environments are those of a task's trials: the agent's, then the verifiers'
 // own. A task that is refused anyway has none.
 func (r *run) environments(t *task.Task) []environment {
-	if alone(t) != nil {
+	if r.images.alone(t) != nil {
 		return nil
 	}
-	all := []environment{agentEnvironment(t)}
+	all := append([]environment{agentEnvironment(t)}, r.images.beside(t)...)
 	for i := range t.Steps {
 		if env, ok := r.cfg.verifierEnvironment(t, t.Key(i)); ok {
 			all = append(all, env)

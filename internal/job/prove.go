@@ -124,6 +124,9 @@ func judge(t *task.Task, gold, idle *store.View, version string) (Proof, error) 
 			if r.Modes.Verifier == string(task.VerifierLive) || r.Modes.Network != "none" || r.Modes.VerifierNetwork != "none" {
 				p.Reasons = append(p.Reasons, "graded live or with network: cannot be proved")
 			}
+			if r.Modes.Services != "" {
+				p.Reasons = append(p.Reasons, "graded beside services that the agent had used: cannot be proved")
+			}
 		}
 	}
 	if len(p.Runs) != goldRuns+1 && len(p.Reasons) == 0 {

@@ -35,9 +35,10 @@ func (a *attempt) setUp(ctx context.Context) error {
 			return err
 		}
 	}
+	spec.Set = a.set
 	sb, err := a.r.deps.Backend.Create(ctx, spec)
 	if err != nil {
-		return fmt.Errorf("start sandbox for %q: %w", a.p.name, err)
+		return unhealthy(fmt.Errorf("start sandbox for %q: %w", a.p.name, err))
 	}
 	a.sb = sb
 	if h, ok := sb.(sandbox.Held); ok {

@@ -45,6 +45,8 @@ type Remote struct {
 // SurveyDeps are the rooms that a survey asks.
 type SurveyDeps struct {
 	Resolve func(ctx context.Context, ref string) (image.Image, error)
+	// Services says that the trials' backend has a place for services.
+	Services bool
 	// Bases lists the images that a Dockerfile takes from.
 	Bases func(ctx context.Context, dir string) ([]string, error)
 	// Look asks a registry; nil: nobody is asked, and what is not here is missing.
@@ -55,7 +57,7 @@ type SurveyDeps struct {
 // them. It fetches and builds nothing.
 func Survey(ctx context.Context, cfg Config, deps SurveyDeps) ([]ImageNeed, error) {
 	s := &survey{deps: deps, at: map[string]int{}}
-	m := &images{override: cfg.Image}
+	m := &images{override: cfg.Image, composed: deps.Services}
 	for _, t := range cfg.Tasks {
 		r := run{cfg: cfg, images: m}
 		for _, env := range r.environments(t) {
@@ -80,7 +82,7 @@ type survey struct {
 // environment adds an environment's image, and the images it is built upon.
 func (s *survey) environment(ctx context.Context, m *images, env environment, task string) {
 	name, fallback := m.name(env), env.fallback
-	if m.override != "" {
+	if m.base(env) != "" {
 		fallback = ""
 	}
 	builds := env.builds() && env.name == ""
@@ -89,8 +91,10 @@ func (s *survey) environment(ctx context.Context, m *images, env environment, ta
 		return
 	}
 	n := ImageNeed{Name: env.dir, State: ImageBuild}
-	if m.override != "" {
-		n.Bases = []string{m.override}
+	if base := m.base(env); base != "" {
+		n.Bases = []string{base}
+	} else if env.how() != "" { // which bases that file has is seen when it is built
+		n.Bases = nil
 	} else if bases, err := s.deps.Bases(ctx, env.dir); err != nil {
 		n.State, n.Error = ImageBroken, err.Error()
 	} else {

@@ -191,7 +191,7 @@ func (t *Trial) ModeWords() string {
 	m := t.Modes
 	var l []string
 	for _, p := range []struct{ what, v string }{
-		{"", m.Grade}, {"", m.Verifier}, {"network ", m.Network}, {"verifier network ", m.VerifierNetwork}, {"", m.Backend}, {"uid ", m.UID},
+		{"", m.Grade}, {"", m.Verifier}, {"network ", m.Network}, {"verifier network ", m.VerifierNetwork}, {"", m.Backend}, {"uid ", m.UID}, {"services ", m.Services},
 	} {
 		if p.v != "" {
 			l = append(l, p.what+line(p.v, 40))
@@ -215,6 +215,9 @@ func (t *Trial) Labels() []string {
 	}
 	if n := t.Modes.VerifierNetwork; n != "" && n != "none" {
 		l = append(l, "verifier network "+n)
+	}
+	if s := t.Modes.Services; s != "" {
+		l = append(l, "services "+line(s, 40))
 	}
 	if t.Image.Fallback {
 		l = append(l, "fallback image")

@@ -53,6 +53,8 @@ type Backend struct {
 	loading sync.Mutex // one image at a time
 	loaded  map[string]bool
 
+	fetching sync.Mutex // one image of the engine's at a time
+
 	mu     sync.Mutex
 	boxes  map[*Sandbox]bool
 	snaps  map[sandbox.Snapshot]*snapshot
