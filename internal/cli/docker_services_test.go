@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -110,12 +109,5 @@ func TestDockerServices(t *testing.T) {
 		if err != nil || !found {
 			t.Errorf("no %s says %q: %v %v", pattern, want, files, err)
 		}
-	}
-	if out := run(4, "task", "prove", filepath.Join(dir, "shop")); !strings.Contains(out, "services that the agent had used") {
-		t.Errorf("the proof says\n%s", out)
-	}
-	out, err := exec.Command("docker", "network", "ls", "--filter", "label=assay.owner", "-q").CombinedOutput()
-	if err == nil && len(bytes.TrimSpace(out)) > 0 {
-		t.Logf("networks are left, if nobody else is testing: %s", out)
 	}
 }

@@ -53,6 +53,7 @@ type Backend struct {
 	loading sync.Mutex // one image at a time
 	loaded  map[string]bool
 
+	tars     tars
 	fetching sync.Mutex // one image of the engine's at a time
 
 	mu     sync.Mutex
@@ -102,6 +103,9 @@ func Open(ctx context.Context, conf Config) (*Backend, error) {
 	b.info.Architecture = map[string]string{"x86_64": "amd64", "aarch64": "arm64"}[b.info.Architecture]
 	if b.program, err = findProgram(conf.Program); err != nil {
 		return nil, err
+	}
+	if err := b.tars.learn(ctx, api); err != nil {
+		return nil, fmt.Errorf("ask the engine for its images: %w", err)
 	}
 	if err := b.keep(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("open docker backend: %w", err), b.Close())

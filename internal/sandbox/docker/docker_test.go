@@ -3,6 +3,7 @@ package docker_test
 import (
 	"bufio"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
@@ -90,6 +91,9 @@ func TestConformance(t *testing.T) {
 	})
 	t.Run("same layers as ns", func(t *testing.T) { sameLayers(t, st, im) })
 	t.Run("nothing stays of a killed process", func(t *testing.T) { killed(t, st, im) })
+	t.Run("layers that the engine has lost", func(t *testing.T) { lost(t, st, im) })
+	t.Run("an image of the engine", func(t *testing.T) { ofEngine(t, st, im) })
+	t.Run("mounts", func(t *testing.T) { mounts(t, st, im) })
 	t.Run("no directories of this machine", func(t *testing.T) {
 		_, err := open(t, st).Create(t.Context(), sandbox.Spec{Image: image.Image{Name: "host", Binds: []image.Bind{{Source: "/usr", Target: "/usr"}}}})
 		if !errors.Is(err, sandbox.ErrUnsupported) || !strings.Contains(err.Error(), "assay image import") {
@@ -147,6 +151,102 @@ func manifest(st *image.Store, id image.LayerID) string {
 		return err.Error()
 	}
 	return string(m.Encode())
+}
+
+// newLayer is one that no engine has seen.
+func newLayer(t *testing.T, st *image.Store, on []image.LayerID, content string) image.LayerID {
+	w, err := st.NewLayer(t.Context(), on...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Abort()
+	if err := w.Add(image.Entry{Path: "unseen", Type: image.TypeFile, Mode: 0o644, Size: int64(len(content))}, strings.NewReader(content)); err != nil {
+		t.Fatal(err)
+	}
+	id, err := w.Commit()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+// What an engine is wrongly believed to have is sent again.
+func lost(t *testing.T, st *image.Store, im image.Image) {
+	b := open(t, st)
+	content := rand.Text()
+	id := newLayer(t, st, nil, content)
+	docker.Pretend(t, b, []image.LayerID{id})
+	s, err := b.Create(t.Context(), sandbox.Spec{Image: image.Image{Name: "small", Layers: []image.LayerID{id}}, Extra: []image.LayerID{newLayer(t, st, []image.LayerID{id}, content+"!")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	if err := s.Get(t.Context(), "/unseen", &out, 0); err != nil || !strings.Contains(out.String(), content+"!") {
+		t.Errorf("%v", err)
+	}
+}
+
+// An image that only the engine has is taken from it, with its configuration.
+func ofEngine(t *testing.T, st *image.Store, im image.Image) {
+	b := open(t, st)
+	tag := "assay-test/" + strings.ToLower(rand.Text()) + ":1"
+	name := docker.Make(t, engine(t), tag)
+	other, err := image.Open(image.HostPath(t.TempDir()), image.Options{Volatile: true, Owner: ns.Owner()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b2 := open(t, other)
+	got, err := b2.Image(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Config.Env) != 1 || got.Config.Env[0] != "WORD=engine" || got.Config.Workdir != "/here" {
+		t.Errorf("%+v", got.Config)
+	}
+	var missing *image.MissingError
+	for _, ref := range []string{"assay-test/none:1", "../../info", "UPPER/case"} {
+		if _, err := b.Image(t.Context(), ref); !errors.As(err, &missing) {
+			t.Errorf("%s: %v", ref, err)
+		}
+	}
+}
+
+// Directories of this machine are mounted where the engine is on it.
+func mounts(t *testing.T, st *image.Store, im image.Image) {
+	b := open(t, st)
+	dir := t.TempDir()
+	if err := os.WriteFile(dir+"/in", []byte("from outside"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s, err := b.Create(t.Context(), sandbox.Spec{Image: im, Mounts: []sandbox.Mount{
+		{Host: image.HostPath(dir), Target: "/new/ro", ReadOnly: true}, {Host: image.HostPath(dir), Target: "/mnt"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, code := sh(t, s, "cat /new/ro/in; (echo no > /new/ro/x) 2>/dev/null && echo written; echo out > /mnt/out; echo mine > /new/own")
+	if code != 0 || out != "from outside" {
+		t.Errorf("%d %q", code, out)
+	}
+	if got, err := os.ReadFile(dir + "/out"); err != nil || string(got) != "out\n" {
+		t.Errorf("%q %v", got, err)
+	}
+	snap, err := s.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := b.Commit(t.Context(), snap)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m := manifest(st, id); strings.Contains(m, "out") || !strings.Contains(m, "new/own") {
+		t.Errorf("what was mounted is in the layer, or what was not is missing:\n%s", m)
+	}
+	for _, m := range []sandbox.Mount{{Layer: im.Layers[0], Target: "/l"}, {Host: "/no/such", Target: "/x"}} {
+		if s, err := b.Create(t.Context(), sandbox.Spec{Image: im, Mounts: []sandbox.Mount{m}}); err == nil {
+			s.Close()
+			t.Errorf("%+v was mounted", m)
+		}
+	}
 }
 
 const victim = "ASSAY_DOCKER_VICTIM"

@@ -19,24 +19,48 @@ import (
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// layerSource writes one layer as an uncompressed tar, twice the same.
-type layerSource func(io.Writer) error
+// layerSource is one layer as an uncompressed tar, which write makes twice the
+// same.
+type layerSource struct {
+	id    image.LayerID // empty: it is not of the store
+	write func(io.Writer) error
+}
+
+// layerTar is how an engine knows a layer: its tar's digest and size.
+type layerTar struct {
+	digest string // hex
+	bytes  int64
+}
 
 // load gives the engine an image of these layers. Its configuration says
-// nothing: how programs start is for the sandbox to say.
+// nothing: how programs start is for the sandbox to say. The lowest layers, as
+// many as the engine is known to have, are not sent again.
 func (b *Backend) load(ctx context.Context, tag string, labels map[string]string, layers []layerSource) error {
-	type size struct {
-		digest string
-		bytes  int64
+	ids := make([]image.LayerID, len(layers))
+	for i, l := range layers {
+		ids[i] = l.id
 	}
-	var sizes []size
+	have := b.tars.have(ids)
+	err := b.loadFrom(ctx, tag, labels, layers, ids, have)
+	if err != nil && have > 0 && ctx.Err() == nil {
+		b.tars.forget() // it has less than it had, or wants all of it
+		err = b.loadFrom(ctx, tag, labels, layers, ids, 0)
+	}
+	return err
+}
+
+func (b *Backend) loadFrom(ctx context.Context, tag string, labels map[string]string, layers []layerSource, ids []image.LayerID, have int) error {
+	var sizes []layerTar
 	for _, l := range layers {
-		sum := sha256.New()
-		n := &counter{w: sum}
-		if err := l(n); err != nil {
+		size, err := b.tars.of(l)
+		if err != nil {
 			return err
 		}
-		sizes = append(sizes, size{hex.EncodeToString(sum.Sum(nil)), n.n})
+		sizes = append(sizes, size)
+	}
+	labels = maps.Clone(labels)
+	if len(ids) > 0 && ids[0] != "" {
+		labels[labelLayers] = layersLabel(ids, sizes)
 	}
 	diffs, files := []string{}, []string{}
 	for i, s := range sizes {
@@ -66,11 +90,14 @@ func (b *Backend) load(ctx context.Context, tag string, labels map[string]string
 		}
 		err := errors.Join(add("config.json", config), add("manifest.json", manifest))
 		for i, l := range layers {
+			if i < have {
+				continue
+			}
 			if err == nil {
 				err = tw.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: files[i], Mode: 0o600, Size: sizes[i].bytes})
 			}
 			if err == nil {
-				err = l(tw)
+				err = l.write(tw)
 			}
 		}
 		if err == nil {
@@ -95,6 +122,7 @@ func (b *Backend) load(ctx context.Context, tag string, labels map[string]string
 			return fmt.Errorf("load image %s: %s", tag, m.Error)
 		}
 	}
+	b.tars.loaded(ids, sizes)
 	return nil
 }
 
@@ -130,7 +158,7 @@ func (b *Backend) image(ctx context.Context, layers []image.LayerID) (string, er
 	if isStatus(err, 404) {
 		var sources []layerSource
 		for _, id := range layers {
-			sources = append(sources, func(w io.Writer) error { return b.conf.Store.ToTar(ctx, id, w) })
+			sources = append(sources, layerSource{id, func(w io.Writer) error { return b.conf.Store.ToTar(ctx, id, w) }})
 		}
 		err = b.load(ctx, tag, map[string]string{labelCache: "image"}, sources)
 	}
@@ -146,7 +174,7 @@ func (b *Backend) programImage(ctx context.Context, p *program) (string, error) 
 	tag := "assay/init:" + p.id
 	err := b.api.call(ctx, "GET", "/images/"+tag+"/json", nil, nil, nil)
 	if isStatus(err, 404) {
-		err = b.load(ctx, tag, map[string]string{labelCache: "init"}, []layerSource{p.tar})
+		err = b.load(ctx, tag, map[string]string{labelCache: "init"}, []layerSource{{write: p.tar}})
 	}
 	return tag, err
 }
