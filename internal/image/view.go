@@ -18,15 +18,22 @@ import (
 // and owners are there too. It never follows a link unless asked to Resolve
 // one, and then never out of the view's root.
 //
-// A view never changes, so that many goroutines may share one.
+// A view never changes, so that many goroutines may share one, and views of
+// taller stacks are made upon it: they share what their layers leave alone.
 type View struct {
 	s     *Store
 	root  *vnode
 	nodes int // that were laid, for the cache
+	self  *maker
 }
+
+// maker stands for a view in its nodes: a pointer to the view itself would keep
+// whole trees that only lower views have.
+type maker struct{ _ byte }
 
 type vnode struct {
 	Entry
+	by       *maker  // who alone may change it, until the view is done
 	layer    LayerID // that holds the entry
 	children map[string]*vnode
 }
@@ -36,8 +43,14 @@ func (s *Store) View(stack []LayerID) (*View, error) {
 	if v := s.views.get(stack); v != nil {
 		return v, nil
 	}
-	v := &View{s: s, root: &vnode{Entry: Entry{Path: ".", Type: TypeDir, Mode: 0o755}}}
-	for _, id := range stack {
+	v := &View{s: s, self: &maker{}}
+	low, n := s.views.below(stack)
+	if low != nil {
+		v.root, v.nodes = low.root, low.nodes
+	} else {
+		v.root = &vnode{Entry: Entry{Path: ".", Type: TypeDir, Mode: 0o755}, by: v.self}
+	}
+	for _, id := range stack[n:] {
 		m, err := s.Manifest(id)
 		if err != nil {
 			return nil, fmt.Errorf("view: %w", err)
@@ -78,6 +91,19 @@ func (c *viewCache) get(stack []LayerID) *View {
 	return nil
 }
 
+// below returns the view of the most layers that the stack begins with, and how
+// many they are.
+func (c *viewCache) below(stack []LayerID) (low *View, n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, e := range c.last {
+		if m := len(e.stack); m > n && m < len(stack) && slices.Equal(e.stack, stack[:m]) {
+			low, n = e.v, m
+		}
+	}
+	return low, n
+}
+
 func (c *viewCache) put(stack []LayerID, v *View) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -97,12 +123,12 @@ func (v *View) hide(m Manifest) {
 	for _, e := range m.Entries {
 		switch {
 		case e.Type == TypeWhiteout:
-			if d := v.node(parent(e.Path)); d != nil {
-				delete(d.children, base(e.Path))
+			if v.node(e.Path) != nil {
+				delete(v.mine(parent(e.Path)).children, base(e.Path))
 			}
 		case e.Opaque:
-			if d := v.node(e.Path); d != nil {
-				d.children = nil
+			if d := v.node(e.Path); d != nil && len(d.children) > 0 {
+				v.mine(e.Path).children = nil
 			}
 		}
 	}
@@ -116,19 +142,47 @@ func (v *View) lay(e Entry, id LayerID) {
 	}
 	e.Opaque = false // it has done its work
 	if e.Path == "." {
-		v.root.Entry, v.root.layer = e, id
+		n := v.mine(".")
+		n.Entry, n.layer = e, id
 		return
 	}
-	d := v.node(parent(e.Path))
+	d := v.mine(parent(e.Path))
 	b := base(e.Path)
 	if old := d.children[b]; old != nil && old.IsDir() && e.IsDir() {
-		old.Entry, old.layer = e, id
+		old = v.own(old)
+		old.Entry, old.layer, d.children[b] = e, id, old
 		return
 	}
 	if d.children == nil {
 		d.children = map[string]*vnode{}
 	}
-	d.children[b] = &vnode{Entry: e, layer: id}
+	d.children[b] = &vnode{Entry: e, by: v.self, layer: id}
+}
+
+// mine finds a name that is there, to be changed: it and every directory above
+// it become this view's own.
+func (v *View) mine(p string) *vnode {
+	v.root = v.own(v.root)
+	n := v.root
+	if p == "." {
+		return n
+	}
+	for s := range strings.SplitSeq(p, "/") {
+		c := v.own(n.children[s])
+		n.children[s] = c
+		n = c
+	}
+	return n
+}
+
+// own copies a node of another view.
+func (v *View) own(n *vnode) *vnode {
+	if n.by == v.self {
+		return n
+	}
+	c := *n
+	c.by, c.children = v.self, maps.Clone(n.children)
+	return &c
 }
 
 // node finds a name; nil if it is not there or lies below something that is

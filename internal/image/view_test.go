@@ -249,7 +249,9 @@ func TestViewAgreesWithAModel(t *testing.T) {
 			}
 		}
 		var ids []image.LayerID
-		for range rapid.IntRange(1, 3).Draw(rt, "layers") {
+		var views []*image.View // of every height, each made upon the one before
+		var models []map[string]image.Type
+		for range rapid.IntRange(1, 4).Draw(rt, "layers") {
 			layer := map[string]image.Entry{}
 			for range rapid.IntRange(0, 8).Draw(rt, "entries") {
 				parts := rapid.SliceOfN(rapid.SampledFrom(names), 1, 3).Draw(rt, "path")
@@ -311,15 +313,40 @@ func TestViewAgreesWithAModel(t *testing.T) {
 					model[p] = image.TypeDir
 				}
 			}
+			v, err := s.View(slices.Clone(ids))
+			if err != nil {
+				rt.Fatal(err)
+			}
+			views, models = append(views, v), append(models, maps.Clone(model))
 		}
-		v, err := s.View(ids)
-		if err != nil {
-			rt.Fatal(err)
-		}
-		got := map[string]image.Type{}
-		v.Walk(".", func(e image.Entry) error { got[e.Path] = e.Type; return nil })
-		if d := cmp.Diff(model, got); d != "" {
-			rt.Fatalf("model (-), view (+):\n%s", d)
+		for i, v := range views {
+			got := map[string]image.Type{}
+			v.Walk(".", func(e image.Entry) error { got[e.Path] = e.Type; return nil })
+			if d := cmp.Diff(models[i], got); d != "" {
+				rt.Fatalf("%d of %d layers: model (-), view (+):\n%s", i+1, len(ids), d)
+			}
 		}
 	})
+}
+
+// Every layer of an import or build asks for the view of what lies below it:
+// 200 small layers upon a large one.
+func BenchmarkViewOfEachLayer(b *testing.B) {
+	s := open(b)
+	var low tree
+	for i := range 5000 {
+		low = append(low, file(fmt.Sprintf("usr/lib/%d/%d", i%100, i), 0o644, ""))
+	}
+	stack := []image.LayerID{low.commit(b, s)}
+	for i := range 200 {
+		stack = append(stack, tree{file(fmt.Sprintf("usr/lib/%d/new", i%100), 0o644, fmt.Sprint(i)), file("etc/x", 0o644, fmt.Sprint(i))}.commit(b, s))
+	}
+	for b.Loop() {
+		fresh := another(b, s)
+		for i := range stack {
+			if _, err := fresh.View(stack[:i+1]); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
 }
