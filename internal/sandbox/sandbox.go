@@ -153,10 +153,12 @@ type Spec struct {
 	Beside   Sandbox // share the Set of this one, which steps back from its network; nil: none
 }
 
-// Mount adds a layer or a host directory. Exactly one source is set.
+// Mount adds a layer, a host directory, or an empty directory in memory.
+// Exactly one source is set.
 type Mount struct {
 	Layer    image.LayerID
 	Host     image.HostPath
+	Memory   int64 // bytes that the directory may hold; negative: as many as the backend gives
 	Target   image.Path
 	ReadOnly bool
 }

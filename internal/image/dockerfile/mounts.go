@@ -69,7 +69,7 @@ func (x *execution) mounts(ctx context.Context, c *instructions.RunCommand) (_ *
 		case instructions.MountTypeCache:
 			err = x.cacheMount(ctx, all, m, target)
 		case instructions.MountTypeTmpfs:
-			err = x.emptyMount(all, target)
+			all.list = append(all.list, sandbox.Mount{Memory: memoryOf(m.SizeLimit), Target: target})
 		case instructions.MountTypeBind:
 			err = x.bindMount(ctx, all, m, target)
 		case instructions.MountTypeSecret:
@@ -107,15 +107,12 @@ func (x *execution) cacheMount(ctx context.Context, all *mounts, m *instructions
 	return nil
 }
 
-// emptyMount is for tmpfs: a directory that goes with the command. It lies on
-// the store's disk, so that no command fills the memory.
-func (x *execution) emptyMount(all *mounts, target image.Path) error {
-	p, err := x.private(all)
-	if err != nil {
-		return err
+// memoryOf is a tmpfs' size: what the flag says, else what the backend gives.
+func memoryOf(size int64) int64 {
+	if size <= 0 {
+		return -1
 	}
-	all.list = append(all.list, sandbox.Mount{Host: p.Path("."), Target: target})
-	return nil
+	return size
 }
 
 func (x *execution) private(all *mounts) (*image.Private, error) {

@@ -69,6 +69,8 @@ RUN --mount=type=bind,target=/ctx,rw touch /ctx/new && ls /ctx > /b
 RUN --mount=type=bind,source=data,target=/one cat /one > /c
 RUN --mount=type=bind,from=made,source=/made,target=/made cat /made/file > /d
 RUN --mount=type=tmpfs,target=/t touch /t/x
+RUN --mount=type=tmpfs,target=/t,size=1m df --output=fstype /t | grep -q tmpfs && ! head -c 2000000 /dev/zero > /t/x
+RUN ! echo x >> /etc/hosts && grep -q 127.0.0.1 /etc/resolv.conf
 RUN --mount=type=secret,id=k,target=/s,mode=0444 --mount=type=secret,id=k,env=KEY cat /s > /dev/null; test ${#KEY} = 9; echo "KEY $KEY"
 RUN --mount=type=secret,id=absent test ! -e /run/secrets/absent
 RUN --mount=type=cache,target=/cache,sharing=locked echo x >> /cache/n; wc -l < /cache/n > /lines

@@ -67,13 +67,17 @@ func (x *execution) command(ctx context.Context, c *instructions.RunCommand) err
 
 func (x *execution) sandboxed(ctx context.Context, args []string, m *mounts, network sandbox.Network) (id image.LayerID, err error) {
 	o := x.b.o
+	names, err := x.names(m)
+	if err != nil {
+		return "", err
+	}
 	inherited, err := x.inherited()
 	if err != nil {
 		return "", err
 	}
 	spec := sandbox.Spec{
 		Image: image.New("", x.stack, x.binds, x.cfg), UID: o.UID, Limits: o.Limits, Hostname: "buildkitsandbox",
-		Network: network, Mounts: slices.Concat(inherited, m.list),
+		Network: network, Mounts: slices.Concat(names, inherited, m.list),
 	}
 	if network != sandbox.NetNone && network != "" {
 		spec.Egress, spec.Relays = o.Egress, o.RunRelays

@@ -124,6 +124,9 @@ func supported(spec sandbox.Spec) error {
 		return fmt.Errorf("relays: %w", sandbox.ErrUnsupported)
 	}
 	for _, m := range spec.Mounts {
+		if m.Memory != 0 {
+			return fmt.Errorf("mount of memory at %s: %w", m.Target, sandbox.ErrUnsupported)
+		}
 		if m.Host != "" {
 			return fmt.Errorf("mount of host directory %s: %w", m.Host, sandbox.ErrUnsupported)
 		}

@@ -459,14 +459,15 @@ func (b *Backend) plan(spec sandbox.Spec) (*Sandbox, request, error) {
 		q.Layers = nil
 	}
 	for _, m := range spec.Image.Binds {
-		q.Binds = append(q.Binds, bind{m.Source, m.Target, !b.conf.without(sandbox.DefReadOnly)})
+		q.Binds = append(q.Binds, bind{Source: m.Source, Target: m.Target, ReadOnly: !b.conf.without(sandbox.DefReadOnly)})
 	}
 	for _, m := range spec.Mounts {
 		src := m.Host
 		if m.Layer != "" {
 			src = b.conf.Store.Dir(m.Layer)
 		}
-		q.Binds = append(q.Binds, bind{src, m.Target, (m.ReadOnly || m.Layer != "") && !b.conf.without(sandbox.DefReadOnly)})
+		q.Binds = append(q.Binds, bind{Source: src, Target: m.Target, Memory: b.memory(m),
+			ReadOnly: (m.ReadOnly || m.Layer != "") && !b.conf.without(sandbox.DefReadOnly)})
 	}
 	if spec.Image.Config.Workdir != "" {
 		q.Dirs = append(q.Dirs, spec.Image.Config.Workdir)
@@ -508,7 +509,7 @@ func supported(spec sandbox.Spec) error {
 		return no("a host name of more than 64 bytes")
 	}
 	for _, m := range spec.Mounts {
-		if (m.Layer == "") == (m.Host == "") {
+		if !oneSource(m) {
 			return fmt.Errorf("mount at %s: exactly one source is needed", m.Target)
 		}
 		if !strings.HasPrefix(string(m.Target), "/") || inTree(m.Target) == "" {
@@ -579,6 +580,9 @@ func (b *Backend) openAll(q request) (fds []int, err error) {
 		return nil, nil
 	}
 	for _, m := range q.Binds {
+		if m.Memory > 0 {
+			continue
+		}
 		fd, err := hostTree(string(m.Source))
 		if err != nil {
 			return fds, err

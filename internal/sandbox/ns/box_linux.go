@@ -258,13 +258,13 @@ func (k *keeper) adopt(m int) (string, error) {
 
 // openBinds opens the mounts that go into every root of the box.
 func (k *keeper) openBinds(b *box, q request, fds []int) error {
-	if k.conf.Root && len(fds) != len(q.Binds) {
-		return fmt.Errorf("binds without their mounts")
-	}
-	for i, m := range q.Binds {
+	for _, m := range q.Binds {
 		given := -1
-		if k.conf.Root {
-			given = fds[i]
+		if k.conf.Root && m.Memory == 0 {
+			if len(fds) == 0 {
+				return fmt.Errorf("binds without their mounts")
+			}
+			given, fds = fds[0], fds[1:]
 		}
 		fd, err := k.openBind(b, m, given)
 		if err != nil {
@@ -276,6 +276,14 @@ func (k *keeper) openBinds(b *box, q request, fds []int) error {
 }
 
 func (k *keeper) openBind(b *box, m bind, given int) (int, error) {
+	if m.Memory > 0 {
+		fresh, err := k.memory(m.Memory)
+		if err != nil {
+			return -1, err
+		}
+		defer unix.Close(fresh)
+		given = fresh
+	}
 	if given < 0 {
 		return k.openHost(m.Source)
 	}

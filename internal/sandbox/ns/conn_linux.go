@@ -123,6 +123,7 @@ type bind struct {
 	Source   image.HostPath
 	Target   image.Path
 	ReadOnly bool
+	Memory   int64 `json:",omitempty"` // instead of Source: bytes of an empty tmpfs
 }
 
 // reply is one answer. Descriptors: for create the init's socket.
