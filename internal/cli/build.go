@@ -82,7 +82,12 @@ func (b *builder) build(ctx context.Context, o dockerfile.Options) (_ image.Imag
 		return image.Image{}, err
 	}
 	if o.Network == sandbox.NetNone {
-		return dockerfile.Build(ctx, o)
+		im, err := dockerfile.Build(ctx, o)
+		var run *dockerfile.RunError
+		if b.network == "" && errors.As(err, &run) {
+			err = fmt.Errorf("%w\nbuilds by backend %s have no network", err, b.r.backend.Capabilities().Name)
+		}
+		return im, err
 	}
 	w, err := b.open(&o)
 	if err != nil {
