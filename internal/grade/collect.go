@@ -232,6 +232,9 @@ func makeBelow(base, at string, dir bool) (string, error) {
 // isDir asks what src is without copying it. A directory that holds a file of
 // its own name looks like a file in a stream; there the sandbox is asked.
 func isDir(ctx context.Context, sb sandbox.Starter, trees sandbox.Trees, src image.Path) (bool, error) {
+	if l, ok := trees.(frozenTree); ok {
+		return l.isDir(src)
+	}
 	r, w := io.Pipe()
 	done := make(chan error, 1)
 	go func() {

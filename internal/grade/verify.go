@@ -112,21 +112,33 @@ func (r Request) putTests(ctx context.Context, sb sandbox.Trees) error {
 	if err != nil {
 		return &taskError{err}
 	}
-	for _, dir := range r.Key.Tests {
-		skip, err := r.skip(dir)
-		if err != nil {
+	skips := make([]func(string, bool) bool, len(r.Key.Tests))
+	for i, dir := range r.Key.Tests {
+		if skips[i], err = r.skip(dir); err != nil {
 			return &taskError{err}
 		}
-		err = sandbox.PutDir(ctx, sb, "/"+testsDir, dir, sandbox.TreeCaps{Skip: skip})
-		if err != nil && !full(err) && hostFault(err) {
-			return &taskError{fmt.Errorf("tests %s: %w", dir, err)}
-		}
-		if err != nil {
-			return fmt.Errorf("put tests: %w", err)
-		}
 	}
-	var b bytes.Buffer
-	w := tar.NewWriter(&b)
+	err = sandbox.PutAll(ctx, sb, "/"+testsDir, func(w *tar.Writer) error {
+		for i, dir := range r.Key.Tests {
+			err := sandbox.AddDir(ctx, w, "", dir, sandbox.TreeCaps{Skip: skips[i]})
+			if err != nil && !full(err) && hostFault(err) {
+				err = &taskError{fmt.Errorf("tests %s: %w", dir, err)}
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return addFiles(w, files)
+	})
+	var te *taskError
+	if err != nil && !errors.As(err, &te) {
+		err = fmt.Errorf("put tests: %w", err)
+	}
+	return err
+}
+
+// addFiles adds executable files, in order of their names.
+func addFiles(w *tar.Writer, files map[string][]byte) error {
 	for _, name := range sortedKeys(files) {
 		h := &tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o755, Size: int64(len(files[name]))}
 		if err := w.WriteHeader(h); err != nil {
@@ -135,12 +147,6 @@ func (r Request) putTests(ctx context.Context, sb sandbox.Trees) error {
 		if _, err := w.Write(files[name]); err != nil {
 			return err
 		}
-	}
-	if err := w.Close(); err != nil {
-		return err
-	}
-	if err := sb.Put(ctx, "/"+testsDir, &b); err != nil {
-		return fmt.Errorf("put tests: %w", err)
 	}
 	return nil
 }

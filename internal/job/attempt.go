@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -226,21 +227,21 @@ func (a *attempt) step(ctx context.Context, i int) (goOn bool, err error) {
 	if err := a.cut(); err != nil {
 		return false, err
 	}
-	frozen, err := a.freeze(ctx, brief.Step, live)
+	last := i == len(t.Steps)-1
+	frozen, err := a.freeze(ctx, brief.Step, live, last && a.tellsAll(key))
 	if err != nil {
 		return false, err
 	}
-	if err := a.do(trial.PhaseCollect, brief.Step, func() error { return a.collect(ctx, brief.Step, key) }); err != nil {
+	if err := a.do(trial.PhaseCollect, brief.Step, func() error { return a.collect(ctx, brief.Step, key, frozen) }); err != nil {
 		return false, err
 	}
 	begin = time.Now()
-	last := i == len(t.Steps)-1
 	v, err := a.grade(ctx, brief.Step, key, frozen, last)
 	if err != nil {
 		return false, err
 	}
 	if live && last { // what the verifier and the agent left together
-		if frozen, err = a.freeze(ctx, brief.Step, false); err != nil {
+		if frozen, err = a.freeze(ctx, brief.Step, false, false); err != nil {
 			return false, err
 		}
 	}
@@ -329,19 +330,17 @@ type frozen struct {
 }
 
 // freeze ends every process of the agent, then freezes the tree. In live mode
-// it does neither: the verifier wants the running server.
-func (a *attempt) freeze(ctx context.Context, step string, live bool) (frozen, error) {
+// it does neither: the verifier wants the running server. Where nobody needs
+// the sandbox any more, that ends, too.
+func (a *attempt) freeze(ctx context.Context, step string, live, ends bool) (frozen, error) {
 	if live {
 		return frozen{live: true}, nil
 	}
 	var f frozen
 	err := a.do(trial.PhaseFreeze, step, func() error {
-		if err := a.sb.Kill(ctx); err != nil {
-			return fmt.Errorf("kill the agent's processes: %w", err)
-		}
 		var err error
-		if f.snapshot, err = a.sb.Snapshot(ctx); err != nil {
-			return fmt.Errorf("freeze the agent's tree: %w", err)
+		if f.snapshot, err = a.still(ctx, ends); err != nil {
+			return err
 		}
 		a.snaps = append(a.snaps, f.snapshot)
 		if f.layer, err = a.r.deps.Backend.Commit(ctx, f.snapshot); err != nil {
@@ -350,6 +349,41 @@ func (a *attempt) freeze(ctx context.Context, step string, live bool) (frozen, e
 		return a.keep(step, f.layer)
 	})
 	return f, err
+}
+
+// still kills and freezes; ends: by the end of the sandbox, if that can be.
+func (a *attempt) still(ctx context.Context, ends bool) (sandbox.Snapshot, error) {
+	if e, can := a.sb.(sandbox.Ender); can && ends {
+		a.sb = nil
+		s, err := e.End(ctx)
+		if err != nil {
+			err = fmt.Errorf("end the agent's sandbox: %w", err)
+		}
+		return s, err
+	}
+	if err := a.sb.Kill(ctx); err != nil {
+		return "", fmt.Errorf("kill the agent's processes: %w", err)
+	}
+	s, err := a.sb.Snapshot(ctx)
+	if err != nil {
+		err = fmt.Errorf("freeze the agent's tree: %w", err)
+	}
+	return s, err
+}
+
+// tellsAll reports whether the end state's layer alone tells what is collected
+// of a step: no hook is to run, and nothing but /logs is asked for, of which
+// the image has nothing.
+func (a *attempt) tellsAll(key task.Key) bool {
+	if len(key.Collect)+len(key.Artifacts) > 0 {
+		return false
+	}
+	v, err := a.r.deps.Images.View(a.image.Layers)
+	if err != nil {
+		return false // what reads it next says what is wrong
+	}
+	_, err = v.Lstat("/logs")
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 // keep books the end state as the job's own.

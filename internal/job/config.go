@@ -35,7 +35,7 @@ func (r *run) config() store.JobConfig {
 		JobName: filepath.Base(c.Dir), JobsDir: filepath.Dir(c.Dir), Attempts: max(1, c.Attempts), Concurrent: c.Concurrent,
 		TimeoutMultiplier: c.TimeoutMult, Retry: store.RetryConfig{MaxRetries: max(0, c.Retries)},
 	}
-	jc.Environment = store.EnvironmentConfig{ImportPath: "assay:" + r.deps.Backend.Capabilities().Name}
+	jc.Environment = store.EnvironmentConfig{ImportPath: "assay:" + r.can.Name}
 	k := kwargs{Path: c.Path, Image: c.Image, Verifier: c.Verifier, AgentLimit: c.AgentLimit.Seconds(), Retries: c.Retries, DiskBytes: c.Limits.DiskBytes}
 	if c.Source != "" {
 		n := len(c.Tasks)

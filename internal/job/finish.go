@@ -19,9 +19,13 @@ import (
 
 // collect copies what the agent left for people, and for a separate verifier,
 // to look at: its logs and the declared artifacts.
-func (a *attempt) collect(ctx context.Context, step string, key task.Key) error {
+func (a *attempt) collect(ctx context.Context, step string, key task.Key, f frozen) error {
+	var from grade.Place = a.sb
+	if a.sb == nil { // it has ended with its tree
+		from = grade.Frozen(a.r.deps.Images, f.layer)
+	}
 	notes, err := grade.Collect(ctx, grade.CollectRequest{
-		Sandbox: a.sb, Key: key, Env: a.env, Workdir: a.workdir(),
+		Sandbox: from, Key: key, Env: a.env, Workdir: a.workdir(),
 		Logs:      image.HostPath(a.stepDir(step, "agent")),
 		Artifacts: image.HostPath(a.stepDir(step, "artifacts")),
 		Beside:    a.neighbour,

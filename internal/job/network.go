@@ -67,7 +67,7 @@ func (a *attempt) openGate(n sandbox.Network, ledger string) (Gate, error) {
 	if n == sandbox.NetNone {
 		return nil, nil
 	}
-	c := a.r.deps.Backend.Capabilities()
+	c := a.r.can
 	if !slices.Contains(c.Networks, n) || a.r.deps.Egress == nil {
 		return nil, &endError{trial.CauseUnsupported, fmt.Errorf("backend %s has no network %q; run with --network none", c.Name, n)}
 	}

@@ -34,6 +34,7 @@ type run struct {
 	deps   Deps
 	job    *store.Job
 	images *images
+	can    sandbox.Capabilities // asked once
 	uid    sandbox.UIDMode
 	began  time.Time
 	room   room
@@ -71,7 +72,8 @@ func Run(ctx context.Context, cfg Config, deps Deps) (Summary, error) {
 	if err != nil {
 		return r.summary, err
 	}
-	if m := deps.Backend.Capabilities().UIDModes; len(m) > 0 {
+	r.can = deps.Backend.Capabilities()
+	if m := r.can.UIDModes; len(m) > 0 {
 		r.uid = m[0]
 	}
 	if err := r.open(); err != nil {
@@ -228,7 +230,7 @@ func (r *run) begin(p *planned) (*attempt, error) {
 	a.clk = newClock(func(k trial.Kind, m trial.PhaseMark) { r.emit(p.name, p.attempt, k, m) })
 	a.rec = &trial.Record{V: trial.RecordVersion, Attempt: p.attempt, Rep: p.rep, Task: p.digest}
 	a.rec.Modes = trial.Modes{
-		Backend: r.deps.Backend.Capabilities().Name, UID: string(r.uid), Network: string(a.network()),
+		Backend: r.can.Name, UID: string(r.uid), Network: string(a.network()),
 		VerifierNetwork: string(sandbox.NetNone), Grade: string(p.task.Key(0).Grade),
 		Verifier: string(a.verifierMode(p.task.Key(0))),
 	}
@@ -368,7 +370,7 @@ func (r *run) open() error {
 func (r *run) sameBackend() error {
 	jc, err := store.ReadConfig(r.cfg.Dir)
 	if err == nil {
-		was, is := strings.TrimPrefix(jc.Environment.ImportPath, "assay:"), r.deps.Backend.Capabilities().Name
+		was, is := strings.TrimPrefix(jc.Environment.ImportPath, "assay:"), r.can.Name
 		if was != "" && was != is {
 			err = fmt.Errorf("backend: %w: it was %s and is %s; go on with -e %[2]s, or start another job with --job-name", ErrChanged, was, is)
 		}

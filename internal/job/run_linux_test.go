@@ -81,7 +81,7 @@ func TestInfraFaultsAreRetriedAndKept(t *testing.T) {
 		{"create", errors.New("clone: resource temporarily unavailable"), trial.CauseSandboxStart},
 		{"put /solution", sandbox.ErrLost, trial.CauseSandboxLost},
 		{"start /bin/sh -c exec 2>&1", sandbox.ErrLost, trial.CauseSandboxLost}, // the agent's program
-		{"snapshot", sandbox.ErrLost, trial.CauseSandboxLost},
+		{"box1 end", sandbox.ErrLost, trial.CauseSandboxLost},
 		{"box2 create", errors.New("clone: resource temporarily unavailable"), trial.CauseHarness}, // the grader's
 		{"put /tests", sandbox.ErrLost, trial.CauseSandboxLost},
 		{"get /logs/verifier", sandbox.ErrLost, trial.CauseSandboxLost},
@@ -263,7 +263,7 @@ func closedAll(lines []string) bool {
 		switch box, what, _ := strings.Cut(l, " "); what {
 		case "create":
 			open[box] = true
-		case "close":
+		case "close", "end":
 			delete(open, box)
 		}
 	}

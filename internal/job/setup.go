@@ -112,13 +112,27 @@ func (a *attempt) putFiles(ctx context.Context) error {
 	if err := a.putAgentFiles(ctx, w, &buf, 0); err != nil {
 		return err
 	}
-	if a.workdir() == "/" {
+	if a.hasWorkdir() {
 		return nil
 	}
 	if err := a.sb.Put(ctx, a.workdir(), emptyTar()); err != nil {
 		return fmt.Errorf("make the workdir %s: %w", a.workdir(), err)
 	}
 	return nil
+}
+
+// hasWorkdir reports whether the image is known to have the workdir; one that is
+// reached through links, or lies in a bind of the machine's, is not.
+func (a *attempt) hasWorkdir() bool {
+	if a.workdir() == "/" {
+		return true
+	}
+	v, err := a.r.deps.Images.View(a.image.Layers)
+	if err != nil {
+		return false // the put meets it, or what is wrong shows elsewhere
+	}
+	e, err := v.Lstat(string(a.workdir()))
+	return err == nil && e.IsDir()
 }
 
 // putAgentFiles adds a step's files of the agent to what w holds, and puts all

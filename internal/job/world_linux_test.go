@@ -402,6 +402,13 @@ func (x *spied) Snapshot(ctx context.Context) (sandbox.Snapshot, error) {
 	return x.Sandbox.Snapshot(ctx)
 }
 
+func (x *spied) End(ctx context.Context) (sandbox.Snapshot, error) {
+	if err := x.spy.did("%s end", x.name); err != nil {
+		return "", errors.Join(err, x.Sandbox.Close())
+	}
+	return x.Sandbox.(sandbox.Ender).End(ctx)
+}
+
 func (x *spied) Close() error {
 	_ = x.spy.did("%s close", x.name)
 	return x.Sandbox.Close()

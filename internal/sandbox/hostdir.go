@@ -2,12 +2,14 @@ package sandbox
 
 import (
 	"archive/tar"
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"syscall"
 
 	"assay/internal/image"
@@ -40,31 +42,53 @@ func (c TreeCaps) orDefaults() TreeCaps {
 // pipes are an error that names them, and a tree beyond the caps is
 // ErrTooLarge. It streams: memory does not grow with the tree.
 func PutDir(ctx context.Context, t Trees, dst image.Path, dir string, caps TreeCaps) error {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return err
-	}
-	defer root.Close()
+	return PutAll(ctx, t, dst, func(w *tar.Writer) error { return AddDir(ctx, w, "", dir, caps) })
+}
+
+// PutAll puts what write writes, in one stream: each takes its time, however
+// small. What write returns is returned as it is.
+func PutAll(ctx context.Context, t Trees, dst image.Path, write func(*tar.Writer) error) error {
 	r, w := io.Pipe()
 	done := make(chan error, 1)
 	go func() {
-		err := tarRoot(ctx, w, root, caps.orDefaults())
+		buf := bufio.NewWriterSize(w, 64<<10) // a pipe's size
+		tw := tar.NewWriter(buf)
+		err := write(tw)
+		if err == nil {
+			err = tw.Close()
+		}
+		if err == nil {
+			err = buf.Flush()
+		}
 		w.CloseWithError(err)
 		done <- err
 	}()
 	putErr := t.Put(ctx, dst, r)
 	r.CloseWithError(errors.New("the sandbox stopped reading")) // ends the writer if Put gave up early
-	if tarErr := <-done; tarErr != nil && (putErr == nil || errors.Is(putErr, tarErr)) {
-		return fmt.Errorf("read %s: %w", dir, tarErr)
+	if err := <-done; err != nil && (putErr == nil || errors.Is(putErr, err)) {
+		return err
 	}
 	return putErr
 }
 
-// tarRoot writes root's content as a tar stream in lexical order.
-func tarRoot(ctx context.Context, w io.Writer, root *os.Root, caps TreeCaps) error {
-	tw := tar.NewWriter(w)
+// AddDir adds the content of a host directory below at, which is relative and
+// not itself an entry, as PutDir puts it.
+func AddDir(ctx context.Context, w *tar.Writer, at, dir string, caps TreeCaps) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	if err := tarRoot(ctx, w, at, root, caps.orDefaults()); err != nil {
+		return fmt.Errorf("read %s: %w", dir, err)
+	}
+	return nil
+}
+
+// tarRoot writes root's content as tar entries in lexical order.
+func tarRoot(ctx context.Context, tw *tar.Writer, at string, root *os.Root, caps TreeCaps) error {
 	files := 0
-	err := fs.WalkDir(root.FS(), ".", func(p string, d fs.DirEntry, err error) error {
+	return fs.WalkDir(root.FS(), ".", func(p string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -83,18 +107,14 @@ func tarRoot(ctx context.Context, w io.Writer, root *os.Root, caps TreeCaps) err
 		if files++; files > caps.Files {
 			return fmt.Errorf("more than %d entries: %w", caps.Files, ErrTooLarge)
 		}
-		n, err := tarEntry(tw, root, p, caps)
+		n, err := tarEntry(tw, at, root, p, caps)
 		caps.Bytes -= n
 		return err
 	})
-	if err != nil {
-		return err
-	}
-	return tw.Close()
 }
 
 // tarEntry writes one entry of at most caps.Bytes and returns its size.
-func tarEntry(tw *tar.Writer, root *os.Root, p string, caps TreeCaps) (int64, error) {
+func tarEntry(tw *tar.Writer, at string, root *os.Root, p string, caps TreeCaps) (int64, error) {
 	info, err := root.Lstat(p)
 	if err != nil {
 		return 0, err
@@ -113,7 +133,7 @@ func tarEntry(tw *tar.Writer, root *os.Root, p string, caps TreeCaps) (int64, er
 	if err != nil {
 		return 0, fmt.Errorf("%s: %w", p, err)
 	}
-	h.Name = p
+	h.Name = path.Join(at, p)
 	h.Uid, h.Gid, h.Uname, h.Gname = 0, 0, "", ""
 	if info.IsDir() {
 		h.Name += "/"

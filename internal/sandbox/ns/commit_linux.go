@@ -2,6 +2,7 @@ package ns
 
 import (
 	"archive/tar"
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -46,9 +47,10 @@ func (b *Backend) commit(ctx context.Context, s sandbox.Snapshot) (image.LayerID
 		c.ids = b.ids.count()
 	}
 	err = b.stream(ctx, request{Op: opDiff, Snapshot: s}, func(f *os.File) error {
-		err := c.read(tar.NewReader(f))
+		in := bufio.NewReaderSize(f, streamBuffer)
+		err := c.read(tar.NewReader(in))
 		if err == nil {
-			_, err = io.Copy(io.Discard, f)
+			_, err = io.Copy(io.Discard, in)
 		}
 		return err
 	}, false)

@@ -74,6 +74,7 @@ const (
 	opCreate    op = "create"
 	opRestack   op = "restack" // drop what is written, stand on a snapshot
 	opFreeze    op = "freeze"
+	opEnd       op = "end" // freeze and destroy
 	opPeek      op = "peek"
 	opPut       op = "put"
 	opGet       op = "get"

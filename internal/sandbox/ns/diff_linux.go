@@ -2,6 +2,7 @@ package ns
 
 import (
 	"archive/tar"
+	"bufio"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -41,11 +42,15 @@ func (k *keeper) diff(q request, pipe io.Writer) error {
 	for _, v := range slices.Backward(st.frozen) {
 		uppers = append(uppers, v.upper())
 	}
-	d := &differ{w: tar.NewWriter(pipe), links: map[inode]string{}, buf: make([]byte, 128<<10)}
+	out := bufio.NewWriterSize(pipe, streamBuffer)
+	d := &differ{w: tar.NewWriter(out), links: map[inode]string{}, buf: make([]byte, 128<<10)}
 	if err := merge(uppers, d); err != nil {
 		return fmt.Errorf("diff %s: %w", q.Snapshot, err)
 	}
-	return d.w.Close()
+	if err := d.w.Close(); err != nil {
+		return err
+	}
+	return out.Flush()
 }
 
 // differ is the visitor that writes the stream.

@@ -2,6 +2,7 @@ package ns
 
 import (
 	"archive/tar"
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -50,7 +51,8 @@ func (k *keeper) getFrom(root int, q request, pipe io.Writer) error {
 	if k.without(sandbox.DefCopyCaps) {
 		q.Max = 0
 	}
-	p := &packer{w: tar.NewWriter(pipe), max: q.Max, real: q.Real, k: k, links: map[inode]string{}, buf: make([]byte, 128<<10)}
+	out := bufio.NewWriterSize(pipe, streamBuffer)
+	p := &packer{w: tar.NewWriter(out), max: q.Max, real: q.Real, k: k, links: map[inode]string{}, buf: make([]byte, 128<<10)}
 	base := path.Base(rel)
 	var st unix.Stat_t
 	if err := unix.Fstatat(parent, base, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
@@ -61,10 +63,13 @@ func (k *keeper) getFrom(root int, q request, pipe io.Writer) error {
 	} else {
 		err = p.entry(parent, base, base, 0)
 	}
+	if err == nil {
+		err = p.w.Close()
+	}
 	if err != nil {
 		return err
 	}
-	return p.w.Close()
+	return out.Flush()
 }
 
 // headBytes is about what one entry's headers take; headsFree of them come

@@ -174,6 +174,8 @@ func (k *keeper) answer(q request, fds []int) (out []int, pid int, err error) {
 		err = k.restack(q)
 	case opFreeze:
 		err = k.freeze(q)
+	case opEnd:
+		err = k.end(q)
 	case opPeek:
 		err = k.peek(q)
 		k.spawner.settle()

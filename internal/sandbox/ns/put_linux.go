@@ -2,6 +2,7 @@ package ns
 
 import (
 	"archive/tar"
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +16,10 @@ import (
 
 	"assay/internal/sandbox"
 )
+
+// streamBuffer joins a stream's many small pieces, each of which would wake
+// the other side; it is as much as a pipe holds.
+const streamBuffer = 64 << 10
 
 // put unpacks a tar stream. The tree below is somebody else's while it does:
 // every path is resolved by the kernel below dst, and every last component is
@@ -34,7 +39,8 @@ func (k *keeper) put(q request, pipe *os.File) error {
 	if inTree(q.Path) == "" {
 		u.resolve = k.beneath(unix.RESOLVE_IN_ROOT) // nothing is outside of "/", absolute links are fine
 	}
-	tr := tar.NewReader(pipe)
+	in := bufio.NewReaderSize(pipe, streamBuffer)
+	tr := tar.NewReader(in)
 	for {
 		h, err := tr.Next()
 		if err == io.EOF {
@@ -53,7 +59,7 @@ func (k *keeper) put(q request, pipe *os.File) error {
 	}
 	u.closeDir()
 	u.dirTimes()
-	_, err = io.Copy(io.Discard, pipe) // what follows the end mark
+	_, err = io.Copy(io.Discard, in) // what follows the end mark
 	return err
 }
 

@@ -38,6 +38,7 @@ func Run(t *testing.T, s Subject) {
 	t.Run("hostile tars", h.hostileTars)
 	t.Run("branches", h.branches)
 	t.Run("kill and close", h.endings)
+	t.Run("end", h.ends)
 	t.Run("random operations", h.random)
 	t.Run("terminal", h.terminal)
 	t.Run("relays", h.relays)
