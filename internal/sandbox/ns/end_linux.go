@@ -34,7 +34,7 @@ func (s *Sandbox) End(ctx context.Context) (sandbox.Snapshot, error) {
 	if err != nil {
 		return "", fmt.Errorf("end: %w", err)
 	}
-	s.b.remember(id, s.layers)
+	s.b.remember(id, s.layers, s.real)
 	return id, nil
 }
 
