@@ -35,6 +35,7 @@ internal/image/bootstrap:    internal/image internal/sandbox internal/doctor
 internal/image/registry:     internal/image
 internal/sandbox/ns/cgroup:
 internal/egress:
+internal/egress/netstack:    internal/egress
 internal/sandbox/ns/pid1:
 internal/sandbox/ns/seccomp:
 internal/sandbox/docker:     internal/sandbox internal/image internal/doctor internal/sandbox/docker/inside internal/sandbox/docker/wire

@@ -136,6 +136,7 @@ type Modes struct {
 	Network         string `json:"network"`            // the agent's: "none", "allowlist", "full"
 	VerifierNetwork string `json:"verifier_network"`   // the verifier's
 	Services        string `json:"services,omitempty"` // ServicesKept, or empty: there were none
+	Outlet          string `json:"outlet,omitempty"`   // what led the agent's network out: "proxy", "interface", both with "+"
 }
 
 // ServicesKept: services beside the agent's sandbox lived on, with all that it

@@ -3,11 +3,14 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 
 	"assay/internal/egress"
+	"assay/internal/egress/netstack"
 	"assay/internal/job"
+	"assay/internal/sandbox"
 )
 
 // openGate makes the way out of one sandbox of a job, through the proxy that this
@@ -24,7 +27,13 @@ func (a *app) openGate(r job.EgressRequest) (job.Gate, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open egress ledger: %w", err)
 	}
-	return &way{Gate: egress.New(egress.Config{Ledger: egress.NewLedger(f, 0), Upstream: up}), file: f}, nil
+	return &way{Gate: egress.New(egress.Config{Ledger: egress.NewLedger(f, 0), Upstream: up, Link: interfaces().Link}), file: f}, nil
+}
+
+// interfaces end what leaves sandboxes as packets.
+func interfaces() netstack.Config {
+	inside := []netip.Addr{netip.MustParsePrefix(sandbox.LinkAddr4).Addr(), netip.MustParsePrefix(sandbox.LinkAddr6).Addr()}
+	return netstack.Config{Inside: inside, MTU: sandbox.LinkMTU}
 }
 
 // env is the first of some variables that is set.

@@ -26,8 +26,8 @@ type runCmd struct {
 	Timeouts   float64       `name:"timeout-multiplier" default:"1" placeholder:"X" help:"Multiply the tasks' agent time limits."`
 	Retries    int           `default:"2" placeholder:"N" help:"Retries of a trial lost to infrastructure."`
 	Disk       int64         `name:"disk-mb" placeholder:"MB" help:"Disk a sandbox may dirty, where the task says nothing."`
-	Network    string        `enum:"none,allowlist" default:"none" help:"The most network that a task gets of what it asks for: none, or an allow-list (the task's own hosts and --allow-host)."`
-	AllowHost  []string      `name:"allow-host" placeholder:"HOST" help:"Let sandboxes reach a host besides those of their task: NAME, *.SUFFIX, ADDRESS or CIDR, with an optional :PORT; NAME@private may resolve to a private address. Repeatable; means --network allowlist."`
+	Network    string        `enum:"none,allowlist,full" default:"none" help:"The most network that a task gets of what it asks for: none, an allow-list (the task's own hosts and --allow-host), or full (every public address)."`
+	AllowHost  []string      `name:"allow-host" placeholder:"HOST" help:"Let sandboxes reach a host besides those of their task: NAME, *.SUFFIX, ADDRESS or CIDR, with an optional :PORT; NAME@private may resolve to a private address. Repeatable; without --network it means --network allowlist."`
 	Plan       bool          `help:"Print trials, expected time, the images with what must be fetched, free disk, and the smallest difference this sample can show; run nothing."`
 	MinFree    bytesFlag     `name:"min-free" default:"1G" placeholder:"SIZE" help:"Begin nothing while the disk of the store or of the job has less room: the job pauses, and goes on by itself. 0: never pause."`
 	Yes        bool          `short:"y" help:"Let tasks read the host variables they name with $${VAR}."`
@@ -88,7 +88,9 @@ func (c *runCmd) Run(ctx *boundCtx, a *app, g *grammar) error {
 	}
 	network := sandbox.Network(c.Network)
 	if len(c.AllowHost) > 0 {
-		network = sandbox.NetAllowlist
+		if network == sandbox.NetNone {
+			network = sandbox.NetAllowlist
+		}
 		if _, err := egress.ParseRules(c.AllowHost, true); err != nil {
 			return usage(err)
 		}

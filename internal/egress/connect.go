@@ -27,7 +27,8 @@ type Conn struct {
 	silent   bool // counted by its requests, not as a connection
 }
 
-var errCut = errors.New("the sandbox has used up its bytes")
+// ErrCut ends connections of a sandbox that has moved all the bytes it may.
+var ErrCut = errors.New("the sandbox has used up its bytes")
 
 // Connect opens a connection to a target, or says why not; both are written
 // down. The error of a refusal is a *RefusedError.
@@ -39,7 +40,13 @@ func (g *Gate) connect(ctx context.Context, via Via, t Target, silent bool) (*Co
 	if !g.enter() {
 		return nil, net.ErrClosed
 	}
+	t = g.pins.meaning(t)
 	e := Entry{Begin: time.Now().UTC(), Phase: g.policy.Load().phase, Via: via, Host: clip(t.host()), Port: t.Port, Verdict: Refused}
+	if t.Name == "" {
+		if names := g.pins.names(t.Addr); len(names) > 0 {
+			e.Name = names[0]
+		}
+	}
 	fail := func(err error) (*Conn, error) {
 		e.Why = err.Error()
 		var r *RefusedError
@@ -74,7 +81,7 @@ func (g *Gate) connect(ctx context.Context, via Via, t Target, silent bool) (*Co
 
 func (g *Gate) dial(ctx context.Context, via Via, t Target, e *Entry) (net.Conn, error) {
 	if g.bytes.Load() >= g.conf.Caps.Bytes {
-		return nil, refusal("%v", errCut)
+		return nil, refusal("%v", ErrCut)
 	}
 	r, err := g.decide(ctx, t, via != ViaHTTP)
 	e.Rule = r.rule
@@ -89,6 +96,9 @@ func (g *Gate) dial(ctx context.Context, via Via, t Target, e *Entry) (net.Conn,
 			}
 		}
 		return r.upstream.connect(ctx, g.conf.Dial, t)
+	}
+	if len(r.addrs) == 0 {
+		return nil, refusal("only the upstream proxy knows %s, and it carries no UDP", t.host())
 	}
 	network := "tcp"
 	if via == ViaUDP {
@@ -160,7 +170,7 @@ func (c *Conn) count(to *atomic.Int64, n int, err error) (int, error) {
 		c.last.Store(time.Now().UnixNano())
 		if c.g.bytes.Add(int64(n)) > c.g.conf.Caps.Bytes {
 			c.cut.Store(true)
-			return n, errCut
+			return n, ErrCut
 		}
 	}
 	return n, err
@@ -181,7 +191,7 @@ func (c *Conn) Close() error {
 		c.stop()
 		c.entry.Sent, c.entry.Received = c.sent.Load(), c.received.Load()
 		if c.cut.Load() {
-			c.entry.Why = errCut.Error()
+			c.entry.Why = ErrCut.Error()
 		}
 		if !c.silent {
 			c.g.ledger.add(c.entry)

@@ -81,7 +81,10 @@ type Gate struct {
 
 	ctx    context.Context // ends with Close; the only one a Gate keeps, since connections outlive the calls that made them
 	cancel context.CancelFunc
-	pins   pins
+
+	pins      pins
+	answers   answers
+	questions chan struct{} // one for each name that is being looked up
 
 	mu     sync.Mutex
 	closed bool
@@ -107,7 +110,7 @@ func New(c Config) *Gate {
 	if c.Dial == nil {
 		c.Dial = (&net.Dialer{}).DialContext
 	}
-	g := &Gate{conf: c, ranges: newRanges(), ledger: c.Ledger, conns: make(chan struct{}, c.Caps.Conns)}
+	g := &Gate{conf: c, ranges: newRanges(), ledger: c.Ledger, conns: make(chan struct{}, c.Caps.Conns), questions: make(chan struct{}, maxQuestions)}
 	g.policy.Store(&policy{rules: slices.Clone(c.Rules), all: c.All})
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	g.http = newHTTPProxy(g)
@@ -215,7 +218,7 @@ func (g *Gate) decide(ctx context.Context, t Target, tls bool) (route, error) {
 	}
 	r.rule = rules[0].String()
 	r.upstream = g.conf.Upstream.route(t, tls)
-	found, err := g.lookup(ctx, t.Name)
+	found, err := g.lookupFor(ctx, t.Name, r.upstream != nil)
 	if err != nil || len(found) == 0 {
 		if r.upstream != nil {
 			return r, nil // behind a proxy there is often no other way to find it
@@ -299,96 +302,8 @@ func (g *Gate) judge(p *policy, a netip.Addr, port uint16) (rule string, err err
 	return "", refusal("no rule allows %s at port %d", a, port)
 }
 
-// lookup asks the host's resolver, within the time for connecting.
-func (g *Gate) lookup(ctx context.Context, name string) ([]netip.Addr, error) {
-	ctx, cancel := context.WithTimeout(ctx, g.conf.Caps.Connect)
-	defer cancel()
-	found, err := g.conf.Resolver.LookupNetIP(ctx, "ip", name+".") // rooted: the host's search list is nobody's business
-	if err != nil && !strings.Contains(name, ".") {
-		found, err = g.conf.Resolver.LookupNetIP(ctx, "ip", name) // a name of the host's own network
-	}
-	for i := range found {
-		found[i] = found[i].Unmap()
-	}
-	slices.SortStableFunc(found, func(a, b netip.Addr) int { return a.BitLen() - b.BitLen() }) // IPv4 first: a host without IPv6 does not wait
-	return slices.Compact(found), err
-}
-
-// Lookup answers the DNS inside the sandbox.
-func (g *Gate) Lookup(ctx context.Context, name string) ([]netip.Addr, error) {
-	notFound := &net.DNSError{Err: "no such host", Name: clip(name), IsNotFound: true}
-	if !g.enter() {
-		return nil, notFound
-	}
-	defer g.open.Done()
-	p := g.policy.Load()
-	e := Entry{Begin: time.Now().UTC(), Phase: p.phase, Via: ViaDNS, Host: clip(name), Verdict: Refused}
-	host, err := hostName(strings.ToLower(name))
-	if err != nil {
-		e.Why = err.Error()
-		g.refusedName(e)
-		return nil, notFound
-	}
-	e.Host = host
-	var rules []Rule
-	for _, r := range p.rules {
-		if r.Port = 0; r.names(host, 0) {
-			rules = append(rules, r)
-		}
-	}
-	if p.all {
-		rules = append(rules, Rule{Name: "*"})
-	}
-	if len(rules) == 0 {
-		e.Why = "no rule allows it"
-		g.refusedName(e)
-		return nil, notFound
-	}
-	e.Verdict, e.Rule = Allowed, rules[0].String()
-	found, err := g.lookup(ctx, host)
-	var out []netip.Addr
-	for _, a := range found {
-		if _, ok := g.leadsAnyPort(p, rules, a); ok {
-			out = append(out, a)
-		}
-	}
-	switch {
-	case err != nil:
-		e.Why = err.Error()
-	case len(out) == 0 && len(found) > 0:
-		e.Verdict, e.Rule, e.Why = Refused, "", fmt.Sprintf("it is %s, which no rule reaches", found[0])
-	case len(out) > 0:
-		e.Addr = out[0].String()
-		g.pins.add(host, out)
-	}
-	g.ledger.add(e)
-	if len(out) == 0 && err == nil {
-		err = notFound
-	}
-	return out, err
-}
-
-func (g *Gate) leadsAnyPort(p *policy, rules []Rule, a netip.Addr) (string, bool) {
-	c, within := g.ranges.class(a)
-	for _, r := range rules {
-		if r.reaches(c) {
-			return r.String(), true
-		}
-	}
-	for _, r := range p.rules {
-		if r.Port = 0; r.Prefix.IsValid() && r.covers(a, 0, c, within) {
-			return r.String(), true
-		}
-	}
-	return "", false
-}
-
-// refusedName writes a name down once: resolvers ask again and again.
-func (g *Gate) refusedName(e Entry) {
-	if g.pins.first(e.Host) {
-		g.ledger.add(e)
-	}
-}
+// Carries reports whether there is something that ends packets.
+func (g *Gate) Carries() bool { return g.conf.Link != nil }
 
 // Carry ends the packets of an interface, by Config.Link.
 func (g *Gate) Carry(ctx context.Context, link io.ReadWriteCloser) error {
@@ -405,48 +320,6 @@ func (g *Gate) Carry(ctx context.Context, link io.ReadWriteCloser) error {
 	defer cancel()
 	defer context.AfterFunc(g.ctx, cancel)()
 	return g.conf.Link(ctx, g, link)
-}
-
-// pins remember which names led to an address in this sandbox, and which names
-// were refused already. Both are bounded: a program can make up any number.
-type pins struct {
-	mu    sync.Mutex
-	by    map[netip.Addr][]string
-	asked map[string]bool
-}
-
-const maxPins = 4096
-
-func (p *pins) add(name string, addrs []netip.Addr) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.by == nil || len(p.by) > maxPins {
-		p.by = map[netip.Addr][]string{}
-	}
-	for _, a := range addrs {
-		if names := p.by[a]; !slices.Contains(names, name) && len(names) < 64 {
-			p.by[a] = append(names, name)
-		}
-	}
-}
-
-func (p *pins) names(a netip.Addr) []string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return slices.Clone(p.by[a])
-}
-
-func (p *pins) first(name string) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.asked == nil || len(p.asked) > maxPins {
-		p.asked = map[string]bool{}
-	}
-	if p.asked[name] {
-		return false
-	}
-	p.asked[name] = true
-	return true
 }
 
 // status is the proxy's answer to an error of Connect.

@@ -17,6 +17,7 @@ type Entry struct {
 	Via      Via       `json:"via"`
 	Host     string    `json:"host"`            // as the sandbox named it: a name or an address
 	Asked    string    `json:"asked,omitempty"` // the host it named, where Config.Rewrite led to another
+	Name     string    `json:"name,omitempty"`  // that led the sandbox to the address, if Host is one
 	Port     uint16    `json:"port,omitempty"`  // none for a lookup
 	Addr     string    `json:"addr,omitempty"`  // that was connected to
 	Upstream string    `json:"upstream,omitempty"`

@@ -24,10 +24,17 @@ type EgressRequest struct {
 	Ledger string
 }
 
-// reach is what one phase may reach: what its task asks for, below the job's cap.
+// everything is the rule for all names and public addresses.
+const everything = "*"
+
+// reach is what one phase may reach: what its task asks for, below the job's
+// cap. A task that says nothing asks for the public network, as Harbor has it.
 func (c Config) reach(asks task.Network) (n sandbox.Network, byTask, byOperator []string) {
-	if c.Network != sandbox.NetAllowlist || asks.Mode == task.NetworkNone {
+	if c.Network == "" || c.Network == sandbox.NetNone || asks.Mode == task.NetworkNone {
 		return sandbox.NetNone, nil, nil
+	}
+	if c.Network == sandbox.NetFull && asks.Mode != task.NetworkAllowlist {
+		return sandbox.NetFull, []string{everything}, c.AllowHosts
 	}
 	if asks.Mode == task.NetworkAllowlist {
 		byTask = slices.Clone(asks.Allow)
@@ -54,12 +61,16 @@ func (a *attempt) capped() {
 // network is the agent's sandbox's: that of the step that reaches furthest. The
 // gate holds each step to its own rules.
 func (a *attempt) network() sandbox.Network {
+	most := sandbox.NetNone
 	for i := range a.p.task.Steps {
-		if n, _, _ := a.r.cfg.reach(a.p.task.Brief(i).Network); n != sandbox.NetNone {
+		switch n, _, _ := a.r.cfg.reach(a.p.task.Brief(i).Network); n {
+		case sandbox.NetFull:
 			return n
+		case sandbox.NetAllowlist:
+			most = n
 		}
 	}
-	return sandbox.NetNone
+	return most
 }
 
 // openGate makes a gate where a network needs one; nil for none.
@@ -69,7 +80,7 @@ func (a *attempt) openGate(n sandbox.Network, ledger string) (Gate, error) {
 	}
 	c := a.r.can
 	if !slices.Contains(c.Networks, n) || a.r.deps.Egress == nil {
-		return nil, &endError{trial.CauseUnsupported, fmt.Errorf("backend %s has no network %q; run with --network none", c.Name, n)}
+		return nil, &endError{trial.CauseUnsupported, fmt.Errorf("backend %s has no network %q here ('assay doctor' says why); run with --network none", c.Name, n)}
 	}
 	return a.r.deps.Egress(EgressRequest{Ledger: ledger})
 }

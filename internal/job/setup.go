@@ -44,6 +44,9 @@ func (a *attempt) setUp(ctx context.Context) error {
 	if h, ok := sb.(sandbox.Held); ok {
 		a.rec.Use.LimitsHeld, a.rec.Use.LimitsUnheld = h.Held()
 	}
+	if o, ok := sb.(sandbox.Outlet); ok {
+		a.rec.Modes.Outlet = o.Outlet()
+	}
 	if err := a.putFiles(ctx); err != nil {
 		return err
 	}

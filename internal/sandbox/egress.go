@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"net"
-	"net/netip"
 	"strconv"
 )
 
@@ -15,12 +14,22 @@ import (
 type Egress interface {
 	// Proxy serves one connection that a program made to [ProxyPort]. It owns c.
 	Proxy(ctx context.Context, c net.Conn)
-	// Lookup answers the DNS inside. An error that is a *net.DNSError with
-	// IsNotFound, or no address, becomes NXDOMAIN; any other one SERVFAIL.
-	Lookup(ctx context.Context, name string) ([]netip.Addr, error)
+	// Names answers the DNS questions that come in on c, a socket of the
+	// sandbox's loopback, until ctx ends. It owns c.
+	Names(ctx context.Context, c net.PacketConn)
 	// Carry moves IP packets until ctx ends or link breaks: one packet is one
-	// Read or Write. Only for NetFull. It owns link.
+	// Read or Write. It owns link.
 	Carry(ctx context.Context, link io.ReadWriteCloser) error
+	// Carries reports whether Carry does so, and not merely refuses. NetFull
+	// needs it; a backend gives NetAllowlist an interface, beside the proxy, if
+	// it is so and the machine has one to give.
+	Carries() bool
+}
+
+// Outlet is implemented by sandboxes that know how their network is led out.
+type Outlet interface {
+	// Outlet is "proxy", "interface", or both with a "+" between; empty: none.
+	Outlet() string
 }
 
 // ProxyPort is where programs find the proxy of NetAllowlist, on the loopback
@@ -38,7 +47,7 @@ func ProxyEnv() []string {
 	}
 }
 
-// Addresses of a sandbox with NetFull: its own, and the next hop, which answers
+// Addresses of a sandbox with an interface: its own, and the next hop, which answers
 // nothing itself. They lie in the range for benchmarks (RFC 2544) and in a
 // private one made at random (RFC 4193), so that no real host is hidden by them.
 const (

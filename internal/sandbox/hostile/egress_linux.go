@@ -143,9 +143,12 @@ type credulous struct {
 	look func(name string) []netip.Addr
 }
 
-func (c credulous) Lookup(_ context.Context, name string) ([]netip.Addr, error) {
-	return c.look(name), nil
+func (c credulous) Names(ctx context.Context, in net.PacketConn) {
+	<-ctx.Done() // the attacks ask the proxy
+	in.Close()
 }
+
+func (c credulous) Carries() bool { return false }
 
 func (c credulous) Carry(_ context.Context, link io.ReadWriteCloser) error { return link.Close() }
 

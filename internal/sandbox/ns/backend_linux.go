@@ -41,6 +41,9 @@ type Backend struct {
 	groups *cgroup.Tree // nil: none may be written
 	dog    *watchdog
 
+	tunOnce sync.Once
+	tunErr  error // why no sandbox can have an interface
+
 	mu     sync.Mutex
 	boxes  map[string]*Sandbox
 	bases  map[sandbox.Snapshot][]image.LayerID // what each snapshot lies upon
@@ -351,7 +354,7 @@ func (b *Backend) Capabilities() sandbox.Capabilities {
 	return sandbox.Capabilities{
 		Name: "ns", UIDModes: b.modes(),
 		Snapshots: true, Peek: true, TTY: true, Relays: true,
-		Networks:  []sandbox.Network{sandbox.NetNone, sandbox.NetAllowlist},
+		Networks:  b.networks(),
 		Limits:    b.holds(),
 		Isolation: "shares the kernel with the host: stops accidents and ordinary hostile programs, not a kernel exploit",
 	}
@@ -407,6 +410,9 @@ func (b *Backend) create(ctx context.Context, spec sandbox.Spec) (*Sandbox, erro
 		s.release()
 		return nil, err
 	}
+	if err := s.wire(context.WithoutCancel(ctx)); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
 	b.mu.Lock()
 	closed := b.closed
 	if !closed {
@@ -423,6 +429,9 @@ func (b *Backend) create(ctx context.Context, spec sandbox.Spec) (*Sandbox, erro
 func (b *Backend) plan(spec sandbox.Spec) (*Sandbox, request, error) {
 	q := request{Op: opCreate, Sandbox: rand.Text(), Snapshot: spec.From}
 	if err := supported(spec); err != nil {
+		return nil, q, err
+	}
+	if err := b.reaches(spec); err != nil {
 		return nil, q, err
 	}
 	var err error
@@ -497,10 +506,6 @@ func (b *Backend) plan(spec sandbox.Spec) (*Sandbox, request, error) {
 func supported(spec sandbox.Spec) error {
 	no := func(what string) error { return fmt.Errorf("%s: %w", what, sandbox.ErrUnsupported) }
 	switch {
-	case spec.Network == sandbox.NetAllowlist && spec.Egress == nil:
-		return errors.New("network allowlist: the spec has no Egress that would decide")
-	case spec.Network != "" && spec.Network != sandbox.NetNone && spec.Network != sandbox.NetAllowlist:
-		return no("network " + strconv.Quote(string(spec.Network)))
 	case spec.Set != nil || spec.Beside != nil:
 		return no("services beside the sandbox")
 	case spec.Service != "" && spec.Service != "main":

@@ -27,6 +27,9 @@ func Probe(context.Context, Config) []doctor.Finding {
 	return []doctor.Finding{wrongSystem().(*doctor.Refusal).Finding}
 }
 
+// ProbeTun says that this system is not Linux.
+func ProbeTun(Config) doctor.Finding { return wrongSystem().(*doctor.Refusal).Finding }
+
 func (*Backend) Capabilities() sandbox.Capabilities {
 	return sandbox.Capabilities{Name: "ns", Isolation: "not on this system"}
 }

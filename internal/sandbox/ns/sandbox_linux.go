@@ -37,6 +37,8 @@ type Sandbox struct {
 	reader sync.WaitGroup
 	relays sync.WaitGroup
 	tree   sync.Mutex // held by what replaces the tree
+	wired  bool       // it has an interface
+	outlet outlet
 
 	mu      sync.Mutex
 	next    uint32
@@ -56,6 +58,7 @@ func newSandbox(b *Backend, name string, spec sandbox.Spec, layers []image.Layer
 	spec = withProxy(spec)
 	s := &Sandbox{b: b, name: name, spec: spec, layers: layers, done: make(chan struct{}),
 		pending: map[uint32]chan initAnswer{}, procs: map[uint32]*process{}}
+	s.wired = s.hasInterface()
 	s.limits, s.disk, s.unheld = b.settle(spec.Limits)
 	return s
 }
@@ -392,6 +395,7 @@ func (s *Sandbox) change(ctx context.Context, fresh bool, q request) error {
 	if err := s.do(ctx, park); err != nil {
 		return err
 	}
+	s.outlet.unwire(fresh)
 	m, entered := s.enter()
 	q.Enter = m.Encode()
 	_, fds, err := s.b.call(ctx, q)
@@ -400,7 +404,10 @@ func (s *Sandbox) change(ctx context.Context, fresh bool, q request) error {
 		s.forget(entered)
 		return err
 	}
-	return s.settled(ctx, entered)
+	if err := s.settled(ctx, entered); err != nil {
+		return err
+	}
+	return s.wire(ctx)
 }
 
 // changeTime is how long processes may take to die: one that waits for a disk
@@ -566,4 +573,5 @@ func (s *Sandbox) ended() {
 	s.init.Close()
 	s.reader.Wait()
 	s.relays.Wait()
+	s.outlet.close()
 }

@@ -37,7 +37,7 @@ func (h harness) capabilities(t *testing.T) {
 		} else {
 			h.create(t, func(s *sandbox.Spec) {
 				if s.Network = n; n != sandbox.NetNone {
-					s.Egress = gate{}
+					s.Egress = gate{carries: true}
 				}
 			})
 		}

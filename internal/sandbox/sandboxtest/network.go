@@ -1,12 +1,12 @@
 package sandboxtest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
-	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -15,25 +15,63 @@ import (
 	"assay/internal/sandbox"
 )
 
-// gate lets "allowed.example" through to a word and nothing else.
-type gate struct{}
+// gate answers everything that reaches it.
+type gate struct{ carries bool }
 
 func (gate) Proxy(_ context.Context, c net.Conn) {
 	defer c.Close()
 	fmt.Fprintln(c, "this is the gate")
 }
 
-func (gate) Lookup(_ context.Context, name string) ([]netip.Addr, error) {
-	if name == "allowed.example" {
-		return []netip.Addr{netip.MustParseAddr("192.0.2.7"), netip.MustParseAddr("2001:db8::7")}, nil
+// Names answers every question with 192.0.2.7: a question with its header made
+// an answer's, and one record behind it.
+func (gate) Names(ctx context.Context, c net.PacketConn) {
+	defer c.Close()
+	defer context.AfterFunc(ctx, func() { c.Close() })()
+	b := make([]byte, 512)
+	for {
+		n, from, err := c.ReadFrom(b)
+		if err != nil {
+			return
+		}
+		end := 12 + bytes.IndexByte(b[12:n], 0) + 5
+		q := append([]byte(nil), b[:end]...)
+		q[2], q[3] = q[2]|0x80, 0x80
+		copy(q[4:12], []byte{0, 1, 0, 0, 0, 0, 0, 0})
+		if q[end-3] == 1 { // A
+			q[7] = 1
+			q = append(q, 0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 192, 0, 2, 7)
+		}
+		_, _ = c.WriteTo(q, from)
 	}
-	return nil, &net.DNSError{Err: "no such host", Name: name, IsNotFound: true}
 }
 
-func (gate) Carry(_ context.Context, link io.ReadWriteCloser) error {
-	link.Close()
-	return errors.New("not in this test")
+// Carry sends back every packet of UDP over IPv4; the sums of a packet stay
+// right when its ends change places.
+func (gate) Carry(ctx context.Context, link io.ReadWriteCloser) error {
+	defer link.Close()
+	defer context.AfterFunc(ctx, func() { link.Close() })()
+	b := make([]byte, 1<<16)
+	for {
+		n, err := link.Read(b)
+		if err != nil {
+			return err
+		}
+		if n < 28 || b[0] != 0x45 || b[9] != 17 {
+			continue
+		}
+		p := append([]byte(nil), b[:n]...)
+		copy(p[12:], b[16:20])
+		copy(p[16:], b[12:16])
+		copy(p[20:], b[22:24])
+		copy(p[22:], b[20:22])
+		if _, err := link.Write(p); err != nil {
+			return err
+		}
+	}
 }
+
+func (g gate) Carries() bool { return g.carries }
 
 // networks: what is claimed works, what is not is refused, and nothing needs a
 // route to the world.
@@ -81,5 +119,51 @@ func (h harness) networks(t *testing.T) {
 	}
 	if out := ok(t, s, "cat /proc/net/dev"); strings.Count(out, ":") != 1 {
 		t.Errorf("an interface besides loopback:\n%s", out)
+	}
+	outlet(t, s, "proxy")
+}
+
+// outlet is what a sandbox says of its way out, if it says anything.
+func outlet(t *testing.T, s sandbox.Sandbox, want string) {
+	t.Helper()
+	if o, ok := s.(sandbox.Outlet); ok {
+		equal(t, "outlet", o.Outlet(), want)
+	}
+}
+
+// interfaces: packets reach the gate, names are answered by it, and both still
+// after the tree was replaced.
+func (h harness) interfaces(t *testing.T) {
+	if !slices.Contains(h.b.Capabilities().Networks, sandbox.NetFull) {
+		t.Skip("no full network")
+	}
+	for _, bad := range []sandbox.Egress{nil, gate{}} {
+		if s, err := h.b.Create(ctx(t), sandbox.Spec{Image: h.Image, Network: sandbox.NetFull, Egress: bad}); err == nil {
+			s.Close()
+			t.Errorf("a full network to %v, which carries nothing", bad)
+		}
+	}
+	for _, n := range []sandbox.Network{sandbox.NetFull, sandbox.NetAllowlist} {
+		s := h.create(t, func(sp *sandbox.Spec) { sp.Network, sp.Egress = n, gate{carries: true} })
+		outlet(t, s, map[sandbox.Network]string{sandbox.NetFull: "interface", sandbox.NetAllowlist: "proxy+interface"}[n])
+		need(t, s, "bash")
+		need(t, s, "getent")
+		need(t, s, "dd")
+		first := snapshot(t, s)
+		for _, when := range []string{"at first", "after a reset to a snapshot", "after a reset"} {
+			switch when {
+			case "after a reset to a snapshot":
+				reset(t, s, first)
+			case "after a reset":
+				reset(t, s, "")
+			}
+			say := run(t, s, sandbox.Command{Args: []string{"bash", "-c",
+				"exec 3<>/dev/udp/203.0.113.9/7 && echo hello >&3 && dd bs=64 count=1 <&3"}}, sandbox.ExecOptions{Timeout: 30 * time.Second})
+			equal(t, string(n)+" "+when, string(say.Stdout), "hello\n")
+			equal(t, string(n)+" names "+when, strings.Fields(ok(t, s, "getent ahostsv4 some.example") + " none")[0], "192.0.2.7")
+		}
+		if out := ok(t, s, "cat /proc/net/dev"); strings.Count(out, ":") != 2 {
+			t.Errorf("not one interface besides loopback:\n%s", out)
+		}
 	}
 }

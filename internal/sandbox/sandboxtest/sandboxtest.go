@@ -43,6 +43,7 @@ func Run(t *testing.T, s Subject) {
 	t.Run("terminal", h.terminal)
 	t.Run("relays", h.relays)
 	t.Run("networks", h.networks)
+	t.Run("interfaces", h.interfaces)
 	t.Run("walls", h.walls)
 	t.Run("limits", h.limits)
 }

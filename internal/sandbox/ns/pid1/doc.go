@@ -2,10 +2,10 @@
 // backend re-executes inside fresh namespaces, and the messages it speaks.
 //
 // It enters a tree (mounts, pivot_root), leaves it again, starts programs with
-// fewer rights than its own, passes on signals, reaps, and hands connections to
-// relayed ports out. It never opens a path that a program inside could have
-// moved without staying below the tree's root, and holds no descriptor of the
-// host's beyond those it was sent.
+// fewer rights than its own, passes on signals, reaps, and hands out connections
+// to relayed ports and, where a network is wanted, an interface. It never opens
+// a path that a program inside could have moved without staying below the
+// tree's root, and holds no descriptor of the host's beyond those it was sent.
 //
 // The package depends on syscall and sync alone. Go initialises packages in the
 // order of their import paths as their dependencies allow, so that it takes
@@ -21,6 +21,9 @@
 //	enter   strs: host name, then a target per mount; nums: bytes of /dev/shm,
 //	        number of mounts, then the relayed ports; fds: root, then the mounts → ok
 //	filter  strs: an array of struct sock_filter that every program gets; has no answer
+//	link    hands out what names are asked on, and an interface: nums and strs as [LinkNums] says;
+//	        fds: /dev/net/tun as an open path, or none → ok (fds: the socket, the interface unless it was
+//	        handed out before)
 //	park    ends every process and leaves the tree; nums: fresh namespaces? → ok
 //	kill    ends every process → ok
 //	start   strs: directory, candidates of the program's path, argv, env; nums: terminal?, rows,

@@ -12,6 +12,7 @@ type server struct {
 	reaper         reaper
 	relays         []int // listening sockets
 	dns            int   // 0: none
+	linked         bool  // the namespace has an interface, which the other side holds
 	accepting      sync.WaitGroup
 	spare          int // while parked, where the next tree is attached
 	dev, pts, proc int // roots of the tree's mounts; -1 before the first tree
@@ -51,6 +52,8 @@ func (s *server) handle(m Message, fds []int) error {
 	case Filter:
 		s.filter = newFilter(m)
 		return nil
+	case Link:
+		return s.link(m, fds)
 	case Enter:
 		if err = s.enter(m, fds); err == nil {
 			// The other side goes on meanwhile; nothing is started before the old root is gone.

@@ -51,6 +51,7 @@ func (s *server) renew() error {
 	if err := syscall.Unshare(s.renewed()); err != nil {
 		return failed("renew namespaces", errno(err))
 	}
+	s.linked = false
 	return failed("bring loopback up", s.loopbackUp())
 }
 

@@ -20,6 +20,7 @@ const (
 	Conn
 	Filter
 	StartAs
+	Link
 	spilled // the content lies in the first descriptor, a memfd of Nums[0] bytes
 )
 

@@ -1,0 +1,249 @@
+package ns
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"assay/internal/doctor"
+	"assay/internal/egress"
+	"assay/internal/egress/netstack"
+	"assay/internal/image"
+	"assay/internal/sandbox"
+)
+
+// world is a host side that leads nowhere but to listeners of the test.
+type world struct {
+	gate   *egress.Gate
+	ledger bytes.Buffer
+}
+
+type names map[string]string
+
+func (n names) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, error) {
+	a, ok := n[strings.TrimSuffix(host, ".")]
+	if !ok {
+		return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
+	}
+	return []netip.Addr{netip.MustParseAddr(a)}, nil
+}
+
+// newWorld has a web server at every address at port 80, an echo of UDP at port
+// 7, and nothing at all elsewhere. What is asked for comes back.
+func newWorld(t *testing.T, rules ...string) *world {
+	t.Helper()
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/echo" {
+			b, err := io.ReadAll(r.Body)
+			if err == nil {
+				_, _ = w.Write(b)
+			}
+			return
+		}
+		_, _ = io.WriteString(w, "hello "+r.Host)
+	}))
+	t.Cleanup(web.Close)
+	echo, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { echo.Close() })
+	go func() {
+		b := make([]byte, 1<<16)
+		for {
+			n, from, err := echo.ReadFrom(b)
+			if err != nil {
+				return
+			}
+			_, _ = echo.WriteTo(b[:n], from)
+		}
+	}()
+	parsed, err := egress.ParseRules(rules, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{}
+	inside := []netip.Addr{netip.MustParsePrefix(sandbox.LinkAddr4).Addr(), netip.MustParsePrefix(sandbox.LinkAddr6).Addr()}
+	w.gate = egress.New(egress.Config{
+		Rules: parsed, Ledger: egress.NewLedger(&w.ledger, 0),
+		Resolver: names{"good.example": "198.41.0.4", "bad.example": "198.41.0.5", "inside.example": "10.0.0.7", "six.example": "2620:fe::fe"},
+		Link:     netstack.Config{Inside: inside, MTU: sandbox.LinkMTU}.Link,
+		Dial: func(ctx context.Context, network, at string) (net.Conn, error) {
+			_, port, err := net.SplitHostPort(at)
+			to := map[string]string{"tcp80": web.Listener.Addr().String(), "udp7": echo.LocalAddr().String()}[network+port]
+			if err != nil || to == "" {
+				return nil, errors.New("nobody there")
+			}
+			return (&net.Dialer{}).DialContext(ctx, network, to)
+		}})
+	t.Cleanup(func() { w.gate.Close() })
+	return w
+}
+
+func (w *world) sandbox(t *testing.T, n sandbox.Network) sandbox.Sandbox {
+	t.Helper()
+	requireSandbox(t)
+	if err := tryTun(tunDevice, realRoot()); err != nil {
+		t.Skip(err)
+	}
+	b, _ := open(t)
+	s, err := b.Create(t.Context(), sandbox.Spec{Image: hostImage(), Network: n, Egress: w.gate})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	if script(t, s, "command -v python3 && command -v curl || true") == "" {
+		t.Skip("no python3 or no curl")
+	}
+	return s
+}
+
+// tries asks for things in one Python program; each line of the answer is what
+// came of one.
+const tries = `
+import socket, sys
+def tcp(host, port, said=b"GET / HTTP/1.0\r\nHost: x\r\n\r\n"):
+    try:
+        with socket.create_connection((host, port), timeout=30) as s:
+            s.sendall(said)
+            b = b""
+            while (c := s.recv(4096)): b += c
+            return b.split(b"\r\n\r\n")[-1].decode()
+    except Exception as e: return type(e).__name__
+def udp(host, port, said=b"ping"):
+    try:
+        a = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
+        with socket.socket(a[0], a[1]) as s:
+            s.settimeout(30); s.connect(a[4]); s.send(said)
+            return s.recv(70000) == said
+    except Exception as e: return type(e).__name__
+def name(host):
+    try: return " ".join(sorted({a[4][0] for a in socket.getaddrinfo(host, 80)}))
+    except Exception as e: return type(e).__name__
+`
+
+// refusals of an address, by TCP and by UDP, are told at once.
+const refusals = " ConnectionRefusedError ConnectionRefusedError\n"
+
+// Programs that know nothing of proxies reach public addresses, and nothing
+// else; large things arrive whole.
+func TestFullNetwork(t *testing.T) {
+	w := newWorld(t, "*")
+	s := w.sandbox(t, sandbox.NetFull)
+	own := ownAddress(t)
+	special := []string{"127.0.0.1", "169.254.169.254", "10.0.0.7", "192.168.1.1", own, sandbox.LinkHop4, "::ffff:10.0.0.7",
+		"fd00:ec2::254", "fe80::1%tun0", "64:ff9b::a00:7", "0.0.0.0", sandbox.LinkHop6}
+	got := script(t, s, "python3 - <<'EOF'\n"+tries+`
+print(tcp("198.41.0.4", 80)); print(tcp("good.example", 80)); print(tcp("2620:fe::fe", 80)); print(tcp("six.example", 80))
+print(udp("198.41.0.4", 7)); print(udp("2620:fe::fe", 7, b"x" * 3000))
+print(name("good.example")); print(name("no.example")); print(name("inside.example")); print(name("localhost"))
+for a in "`+strings.Join(special, " ")+`".split(): print(a, tcp(a, 80), udp(a, 7))
+print("nobody", tcp("198.41.0.4", 81), udp("198.41.0.4", 8))
+EOF
+head -c 5000000 /dev/urandom >/tmp/large && curl -s --noproxy '*' -H Expect: http://good.example/echo --data-binary @/tmp/large | cmp - /tmp/large && echo same`)
+	want := "hello x\nhello x\nhello x\nhello x\nTrue\nTrue\n198.41.0.4\ngaierror\ngaierror\n127.0.0.1 ::1\n"
+	for _, a := range special {
+		want += a + refusals
+	}
+	if want += "nobody" + refusals + "same"; got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	s.Close()
+	if err := w.gate.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{
+		`"via":"udp","host":"2620:fe::fe","name":"six.example","port":7,"addr":"[2620:fe::fe]:7","verdict":"allowed","rule":"*","sent":3000,"received":3000`,
+		`"via":"tcp","host":"169.254.169.254","port":80,"verdict":"refused"`, `"via":"tcp","host":"` + own + `","port":80,"verdict":"refused"`,
+		`"via":"dns","host":"inside.example","verdict":"refused"`,
+	} {
+		if !strings.Contains(w.ledger.String(), line) {
+			t.Errorf("the ledger has no %s:\n%s", line, &w.ledger)
+		}
+	}
+}
+
+// An allow-list is the same for programs that ignore proxies: names that are
+// allowed, their addresses once they were asked for, and nothing else.
+func TestAllowlistByInterface(t *testing.T) {
+	w := newWorld(t, "good.example", "198.41.0.9:80", "10.0.0.0/24")
+	s := w.sandbox(t, sandbox.NetAllowlist)
+	ask := func() string {
+		return script(t, s, "python3 - <<'EOF'\n"+tries+`
+print(tcp("198.41.0.4", 80)); print(name("good.example")); print(tcp("198.41.0.4", 80)); print(tcp("good.example", 80))
+print(name("bad.example")); print(tcp("198.41.0.5", 80)); print(tcp("198.41.0.9", 80)); print(udp("198.41.0.9", 7))
+print(name("inside.example")); print(tcp("10.0.0.7", 80)); print(tcp("10.0.1.7", 80))
+# whatever server somebody asks, the gate answers
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(30)
+s.sendto(b"\x12\x34\x01\0\0\1\0\0\0\0\0\0\4good\7example\0\0\1\0\1", ("192.0.2.53", 53))
+print(socket.inet_ntoa(s.recv(512)[-4:]))
+t = socket.create_connection(("192.0.2.53", 53), timeout=30)
+t.sendall(b"\0\x1d\x12\x34\x01\0\0\1\0\0\0\0\0\0\3bad\7example\0\0\1\0\1"[:2] + b"\x12\x34\x01\0\0\1\0\0\0\0\0\0\3bad\7example\0\0\1\0\1")
+print(t.recv(512)[5] & 15)
+EOF
+http_proxy= curl -s http://good.example/; echo; curl -s http://good.example/`)
+	}
+	rest := "198.41.0.4\nhello x\nhello x\ngaierror\nConnectionRefusedError\nhello x\nConnectionRefusedError\n" +
+		"gaierror\nhello x\nConnectionRefusedError\n198.41.0.4\n3\nhello good.example\nhello good.example"
+	if got, want := ask(), "ConnectionRefusedError\n"+rest; got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if err := s.Reset(t.Context(), ""); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := ask(), "hello x\n"+rest; got != want { // what a name led to stays known
+		t.Errorf("after a reset: got\n%s\nwant\n%s", got, want)
+	}
+	w.gate.Allow("verifier", nil, false)
+	if got := script(t, s, "python3 - <<'EOF'\n"+tries+"print(tcp('198.41.0.4', 80), name('good.example'))\nEOF"); got != "ConnectionRefusedError gaierror" {
+		t.Errorf("after the network was cut: %s", got)
+	}
+}
+
+func ownAddress(t *testing.T) string {
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range addrs {
+		if n, ok := a.(*net.IPNet); ok && !n.IP.IsLoopback() && n.IP.To4() != nil {
+			return n.IP.String()
+		}
+	}
+	return "127.0.0.2"
+}
+
+// A machine without the device refuses, and says how to get it.
+func TestNoTun(t *testing.T) {
+	for _, c := range []struct {
+		make   func(path string) error
+		remedy string
+	}{
+		{func(string) error { return nil }, "modprobe tun"},
+		{func(p string) error { return os.Mkdir(p, 0o755) }, "see the error"},
+	} {
+		root := t.TempDir()
+		if err := os.MkdirAll(filepath.Join(root, "dev/net"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.make(filepath.Join(root, tunDevice)); err != nil {
+			t.Fatal(err)
+		}
+		var r *doctor.Refusal
+		if err := tryTun(filepath.Join(root, tunDevice), false); !errors.As(err, &r) || !strings.Contains(r.Finding.Remedy, c.remedy) {
+			t.Errorf("%v", err)
+		}
+		if f := ProbeTun(Config{Root: image.HostPath(root)}); f.OK || f.Remedy == "" {
+			t.Errorf("%+v", f)
+		}
+	}
+}
