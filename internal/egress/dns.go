@@ -3,22 +3,20 @@ package egress
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"io"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"time"
-
-	"golang.org/x/net/dns/dnsmessage"
 )
 
 // Bounds of what one sandbox's questions cost this machine.
 const (
 	maxQuestion  = 4096 // bytes; a question with options is far smaller
 	maxQuestions = 32   // that are being looked up at once; more are left out, and asked again
-	maxAnswers   = 16   // so that an answer fits into 512 bytes
+	maxAnswers   = 8    // so that an answer fits into 512 bytes
 	answerAge    = 30 * time.Second
 	maxAnswered  = 1024
 )
@@ -82,69 +80,114 @@ func (g *Gate) NamesTCP(ctx context.Context, c net.Conn) {
 	}
 }
 
+// Codes of RFC 1035 and 3596.
+const (
+	dnsHeader      = 12
+	dnsServFail    = 2
+	dnsNoSuchName  = 3
+	dnsNotImpl     = 4
+	dnsInternet    = 1 // a class
+	dnsA           = 1
+	dnsAAAA        = 28
+	dnsNameAt      = 0xc000 | dnsHeader // the question's name, once more
+	dnsResponse    = 0x8000
+	dnsOperation   = 0x7800
+	dnsAskedFor    = dnsOperation | 0x0100 // with "recursion desired": as in the question
+	dnsRecursion   = 0x0080
+	dnsMaxName     = 255
+	dnsMaxLabel    = 63
+	dnsSizeOfClass = 4 // and type
+)
+
 // Answer is the answer to one question: addresses for names that the rules
 // allow, at once that there is no such name for all others. Names that are
 // allowed have nothing but addresses here. It is nil for what is no question.
+//
+// It is written by hand because package dnsmessage, by its place in the order
+// of initialisation, would make the start of every sandbox slower.
 func (g *Gate) Answer(ctx context.Context, question []byte) []byte {
-	var p dnsmessage.Parser
-	h, err := p.Start(question)
-	if err != nil || h.Response {
+	be := binary.BigEndian
+	if len(question) < dnsHeader || be.Uint16(question[2:])&dnsResponse != 0 {
 		return nil
 	}
-	head := dnsmessage.Header{ID: h.ID, Response: true, OpCode: h.OpCode, RecursionDesired: h.RecursionDesired, RecursionAvailable: true}
-	qs, err := p.AllQuestions()
-	if err != nil || len(qs) != 1 || h.OpCode != 0 || qs[0].Class != dnsmessage.ClassINET {
-		head.RCode = dnsmessage.RCodeNotImplemented
-		return pack(head, nil, nil)
-	}
-	q := qs[0]
-	addrs, err := g.resolve(ctx, strings.TrimSuffix(q.Name.String(), "."), q.Type)
+	flags := be.Uint16(question[2:])&dnsAskedFor | dnsResponse | dnsRecursion
+	out := append(make([]byte, 0, 512), question[:2]...)
+	name, end := dnsName(question)
 	switch {
-	case notFound(err):
-		head.RCode = dnsmessage.RCodeNameError
-	case err != nil:
-		head.RCode = dnsmessage.RCodeServerFailure
+	case be.Uint16(question[2:])&dnsOperation != 0 || be.Uint16(question[4:]) != 1:
+		return append(be.AppendUint16(out, flags|dnsNotImpl), make([]byte, 8)...)
+	case end < 0 || end+dnsSizeOfClass > len(question):
+		return nil
 	}
-	return pack(head, &q, addrs)
-}
-
-func pack(head dnsmessage.Header, q *dnsmessage.Question, addrs []netip.Addr) []byte {
-	b := dnsmessage.NewBuilder(make([]byte, 0, 512), head)
-	b.EnableCompression()
-	err := b.StartQuestions()
-	if q != nil {
-		err = errors.Join(err, b.Question(*q))
-	}
-	err = errors.Join(err, b.StartAnswers())
-	if q != nil {
-		rr := dnsmessage.ResourceHeader{Name: q.Name, Class: q.Class, TTL: uint32(answerAge / time.Second)}
-		n := 0
-		for _, a := range addrs {
-			if n == maxAnswers || a.Is4() != (q.Type == dnsmessage.TypeA) {
-				continue
-			}
-			if n++; a.Is4() {
-				err = errors.Join(err, b.AResource(rr, dnsmessage.AResource{A: a.As4()}))
-			} else if n <= maxAnswers/2 {
-				err = errors.Join(err, b.AAAAResource(rr, dnsmessage.AAAAResource{AAAA: a.As16()}))
-			}
+	kind, class := be.Uint16(question[end:]), be.Uint16(question[end+2:])
+	var addrs []netip.Addr
+	if class != dnsInternet {
+		flags |= dnsNotImpl
+	} else {
+		var err error
+		addrs, err = g.resolve(ctx, name, kind)
+		if notFound(err) {
+			flags |= dnsNoSuchName
+		} else if err != nil {
+			flags |= dnsServFail
 		}
 	}
-	out, ferr := b.Finish()
-	if err != nil || ferr != nil {
-		return nil
+	addrs = slices.DeleteFunc(slices.Clone(addrs), func(a netip.Addr) bool { return a.Is4() != (kind == dnsA) })
+	if len(addrs) > maxAnswers {
+		addrs = addrs[:maxAnswers]
+	}
+	out = be.AppendUint16(out, flags)
+	out = be.AppendUint16(out, 1)
+	out = be.AppendUint16(out, uint16(len(addrs)))
+	out = append(out, 0, 0, 0, 0)
+	out = append(out, question[dnsHeader:end+dnsSizeOfClass]...)
+	for _, a := range addrs {
+		out = be.AppendUint16(out, dnsNameAt)
+		out = be.AppendUint16(out, kind)
+		out = be.AppendUint16(out, class)
+		out = be.AppendUint32(out, uint32(answerAge/time.Second))
+		out = be.AppendUint16(out, uint16(a.BitLen()/8))
+		out = append(out, a.AsSlice()...)
 	}
 	return out
 }
 
+// dnsName reads the name of a question, and says where it ends; -1: it is none.
+// A dot inside of a label makes it a name that no rule knows.
+func dnsName(q []byte) (name string, end int) {
+	var b strings.Builder
+	for at := dnsHeader; at < len(q); {
+		n := int(q[at])
+		at++
+		switch {
+		case n == 0:
+			return b.String(), at
+		case n > dnsMaxLabel || at+n > len(q) || at+n-dnsHeader > dnsMaxName: // pointers have no place in a question
+			return "", -1
+		}
+		if b.Len() > 0 {
+			b.WriteByte('.')
+		}
+		for _, c := range q[at : at+n] {
+			if c == '.' {
+				c = '!'
+			}
+			b.WriteByte(c)
+		}
+		at += n
+	}
+	return "", -1
+}
+
 // resolve is Lookup with a memory: programs ask for both kinds of addresses at
 // once, and again for every connection.
-func (g *Gate) resolve(ctx context.Context, name string, kind dnsmessage.Type) ([]netip.Addr, error) {
-	if lower := strings.ToLower(name); lower == "localhost" || strings.HasSuffix(lower, ".localhost") { // RFC 6761
+func (g *Gate) resolve(ctx context.Context, name string, kind uint16) ([]netip.Addr, error) {
+	name = strings.ToLower(name)
+	if name == "localhost" || strings.HasSuffix(name, ".localhost") { // RFC 6761
 		return []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}, nil
 	}
-	if kind != dnsmessage.TypeA && kind != dnsmessage.TypeAAAA {
-		if host, err := hostName(strings.ToLower(name)); err != nil || len(g.policy.Load().naming(host)) == 0 {
+	if kind != dnsA && kind != dnsAAAA {
+		if host, err := hostName(name); err != nil || len(g.policy.Load().naming(host)) == 0 {
 			return nil, &net.DNSError{Err: "no such host", Name: clip(name), IsNotFound: true}
 		}
 		return nil, nil
