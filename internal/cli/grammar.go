@@ -18,7 +18,7 @@ met, 130 interrupted.`
 type grammar struct {
 	JSON  bool   `help:"Print typed JSON lines on stdout instead of text."`
 	Store string `help:"Where image layers are kept." placeholder:"DIR" env:"ASSAY_STORE"`
-	Env   string `short:"e" name:"env" enum:",ns,docker" default:"" env:"ASSAY_BACKEND" help:"What sandboxes are made of: ns (namespaces of this machine; the default) or docker (containers of the engine at DOCKER_HOST)."`
+	Env   string `short:"e" name:"env" aliases:"backend" enum:",ns,docker" default:"" env:"ASSAY_BACKEND" help:"What sandboxes are made of: ns (namespaces of this machine; the default) or docker (containers of the engine at DOCKER_HOST)."`
 
 	InheritMirrors *bool `negatable:"" env:"ASSAY_INHERIT_MIRRORS" help:"Show RUN of Dockerfiles this machine's certificates, package mirrors and their credentials, while it runs; never in a layer."`
 

@@ -29,10 +29,12 @@ type Options struct {
 	// DiskBytes is a disk limit that the backend holds on disk; 0: the _disk
 	// measures are left out.
 	DiskBytes int64
+	Workers   []int // sandboxes at once of the rates; nil: 1, 2, 8, 64
 	// Docker is a client command, as ["docker"], and DockerImage what it runs;
 	// without both, or if it does not answer, Docker is left out.
 	Docker      []string
 	DockerImage string
+	DockerRuns  int      // docker run and docker exec, each; 0: 10
 	Env         []string // of the client; nil: this process's
 }
 
@@ -68,10 +70,13 @@ func Run(ctx context.Context, o Options, emit func(Result)) error {
 	}
 	r := &run{Options: o, emit: emit, name: o.Backend.Capabilities().Name, median: map[string]float64{}}
 	steps := []func(context.Context) error{r.forkExec, r.kernel, r.lifecycle, r.trees, r.branches, r.peeks, r.onDisk}
-	for _, workers := range []int{1, 2, 8, 64} {
+	if o.Workers == nil {
+		o.Workers = []int{1, 2, 8, 64}
+	}
+	for _, workers := range o.Workers {
 		steps = append(steps, func(ctx context.Context) error { return r.cycles(ctx, workers) })
 	}
-	steps = append(steps, r.memory, r.docker)
+	steps = append(steps, r.memory, r.beside)
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
 			return fmt.Errorf("bench: %w", err)
@@ -427,43 +432,4 @@ func available() (int64, error) {
 		}
 	}
 	return 0, errors.New("/proc/meminfo has no MemAvailable")
-}
-
-const dockerRounds = 10
-
-// docker measures docker run and docker exec of the same program.
-func (r *run) docker(ctx context.Context) error {
-	if len(r.Docker) == 0 || r.DockerImage == "" {
-		return nil
-	}
-	client := func(args ...string) (string, error) {
-		c := exec.CommandContext(ctx, r.Docker[0], slices.Concat(r.Docker[1:], args)...)
-		c.Env = r.Env
-		out, err := c.Output()
-		return strings.TrimSpace(string(out)), err
-	}
-	if _, err := client("image", "inspect", r.DockerImage); err != nil {
-		return nil // no engine or no such image: nothing to stand beside
-	}
-	var run, execs samples
-	for range dockerRounds {
-		if err := run.time(func() error { _, err := client("run", "--rm", r.DockerImage, "true"); return err }); err != nil {
-			return fmt.Errorf("docker run: %w", err)
-		}
-	}
-	id, err := client("run", "-d", "--rm", r.DockerImage, "sleep", "600")
-	if err != nil {
-		return fmt.Errorf("docker run: %w", err)
-	}
-	for range dockerRounds {
-		if err = execs.time(func() error { _, err := client("exec", id, "true"); return err }); err != nil {
-			break
-		}
-	}
-	if _, kerr := client("kill", id); err == nil {
-		err = kerr
-	}
-	r.times("docker_run", "docker", run)
-	r.times("docker_exec", "docker", execs)
-	return err
 }

@@ -1,6 +1,8 @@
 package bench
 
 import (
+	"os"
+	"os/exec"
 	"testing"
 	"time"
 
@@ -37,6 +39,38 @@ func TestRun(t *testing.T) {
 	}
 	if _, ok := seen["docker_run"]; ok {
 		t.Error("Docker was measured though none was given")
+	}
+}
+
+// Beside a real engine, its figures stand with how many times slower they are.
+func TestBesideDocker(t *testing.T) {
+	if os.Getenv("DOCKER_HOST") == "" || os.Getenv("ASSAY_BASE_TAR") == "" {
+		t.Skip("needs a Docker engine named by DOCKER_HOST that has an image local/base:1, as ASSAY_BASE_TAR says")
+	}
+	docker, err := exec.LookPath("docker")
+	if err != nil {
+		t.Skip("needs the docker client in PATH")
+	}
+	st, err := image.Open(image.HostPath(t.TempDir()), image.Options{Volatile: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := fake.Open(st)
+	defer b.Close()
+	seen := map[string]Result{}
+	r := run{Options: Options{Backend: b, Docker: []string{docker}, DockerImage: "local/base:1", DockerRuns: 2}, name: "fake", emit: func(res Result) { seen[res.Measure] = res }}
+	if err := r.beside(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range []string{"docker_run", "docker_exec", "cycle_beside_docker", "exec_beside_docker"} {
+		if s := seen[m]; s.Median == nil || *s.Median < 0 || s.N < 2 {
+			t.Errorf("%s: %+v", m, s)
+		}
+	}
+	for _, m := range []string{"docker_run_ratio", "docker_exec_ratio"} {
+		if s := seen[m]; s.Value == nil || *s.Value <= 0 || s.Unit != "x" || s.N != 2 {
+			t.Errorf("%s: %+v", m, s)
+		}
 	}
 }
 
