@@ -140,12 +140,9 @@ func (b *builder) open(o *dockerfile.Options) (*buildWay, error) {
 		return nil, err
 	}
 	w := &buildWay{ledger: &egress.Ledger{}}
-	up, err := egress.NewUpstream(s.Proxy.HTTP, s.Proxy.HTTPS, s.Proxy.No)
+	up, err := upstream(s)
 	if err != nil {
-		return nil, fmt.Errorf("%w (%s)", err, s.Proxy.From)
-	}
-	if up != nil {
-		up.Roots = s.Roots()
+		return nil, err
 	}
 	rules, local, err := b.rules(s, w)
 	if err != nil {
@@ -167,6 +164,29 @@ func (b *builder) open(o *dockerfile.Options) (*buildWay, error) {
 		return nil, errors.Join(err, w.Close())
 	}
 	return w, nil
+}
+
+// upstream is this machine's way out, and that of package managers which have
+// one of their own.
+func upstream(s *mirrors.Settings) (*egress.Upstream, error) {
+	up, err := egress.NewUpstream(s.Proxy.HTTP, s.Proxy.HTTPS, s.Proxy.No)
+	if err != nil {
+		return nil, fmt.Errorf("%w (%s)", err, s.Proxy.From)
+	}
+	if up == nil {
+		up = &egress.Upstream{}
+	}
+	up.Roots = s.Roots()
+	for _, m := range s.Mirrors {
+		p, ok := s.Own[m.Manager]
+		if !ok || slices.ContainsFunc(s.Mirrors, func(o mirrors.Mirror) bool { return o.Host == m.Host && s.Own[o.Manager] != p }) {
+			continue // a server of several managers goes the way of the rest
+		}
+		if err := up.Through(m.Host, p.HTTP, p.HTTPS, p.No); err != nil {
+			return nil, fmt.Errorf("%w (%s)", err, p.From)
+		}
+	}
+	return up, nil
 }
 
 // read reads this machine's settings once. What cannot be read costs the builds

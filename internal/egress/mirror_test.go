@@ -152,6 +152,41 @@ func TestUpstreamBehindTLS(t *testing.T) {
 	}
 }
 
+// A host may have a way of its own, or none.
+func TestThrough(t *testing.T) {
+	for _, general := range []string{"http://general.example:8", ""} {
+		u, err := NewUpstream(general, general, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if u == nil {
+			u = &Upstream{}
+		}
+		for host, proxy := range map[string]string{"own.example": "http://own.example:3142", "198.41.0.9": "http://own.example:3142", "none.example": ""} {
+			if err := u.Through(host, proxy, proxy, "spared.example"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := u.Through("x.example", "ftp://a", "", ""); err == nil {
+			t.Error("a proxy of another kind")
+		}
+		for host, want := range map[string]string{"own.example": "own.example:3142", "198.41.0.9": "own.example:3142", "none.example": "",
+			"other.example": strings.TrimPrefix(general, "http://")} {
+			to, err := ParseTarget(host, 443)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := ""
+			if p := u.route(to, true); p != nil {
+				got = p.host
+			}
+			if got != want {
+				t.Errorf("general %q: %s goes by %q, not %q", general, host, got, want)
+			}
+		}
+	}
+}
+
 // A name that an operator calls private may lead to a reserved address, never
 // to metadata.
 func TestPrivateNamesReachReservedAddresses(t *testing.T) {

@@ -22,6 +22,24 @@ type Upstream struct {
 	// the host's.
 	Roots *x509.CertPool
 	pick  func(*url.URL) (*url.URL, error)
+	own   map[string]*Upstream // of hosts that go another way
+}
+
+// Through makes a host go by other proxies than the rest, or by none. The
+// values are as for NewUpstream.
+func (u *Upstream) Through(host, httpProxy, httpsProxy, noProxy string) error {
+	o, err := NewUpstream(httpProxy, httpsProxy, noProxy)
+	if err != nil {
+		return err
+	}
+	if u.own == nil {
+		u.own = map[string]*Upstream{}
+	}
+	if o != nil {
+		o.Roots = u.Roots
+	}
+	u.own[host] = o
+	return nil
 }
 
 type proxyURL struct {
@@ -53,6 +71,12 @@ func NewUpstream(httpProxy, httpsProxy, noProxy string) (*Upstream, error) {
 // route is the proxy for a target; nil: none.
 func (u *Upstream) route(t Target, tunnel bool) *proxyURL {
 	if u == nil {
+		return nil
+	}
+	if o, ok := u.own[t.host()]; ok {
+		return o.route(t, tunnel)
+	}
+	if u.pick == nil {
 		return nil
 	}
 	scheme := "http"

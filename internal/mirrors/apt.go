@@ -73,19 +73,27 @@ func (s *Settings) aptConf(h Host, text, file string) error {
 		if !web {
 			continue
 		}
-		rest = strings.TrimPrefix(rest, "s")
+		kind := "http"
+		if rest, web = strings.CutPrefix(rest, "s"); web {
+			kind = "https"
+		}
 		switch {
 		case rest == "::cainfo":
 			if err := s.trustFile(h, o.value, o.from); err != nil {
 				return err
 			}
 		case rest == "::proxy" && !strings.EqualFold(o.value, "direct"):
-			if s.Proxy.HTTP == "" && s.Proxy.HTTPS == "" {
-				s.Proxy.HTTP, s.Proxy.HTTPS, s.Proxy.From = o.value, o.value, o.from
-			}
-		case strings.HasPrefix(rest, "::proxy::") && strings.EqualFold(o.value, "direct"):
+			s.through("apt", kind, o.value, o.from)
+		case rest == "::proxy", strings.HasPrefix(rest, "::proxy::") && strings.EqualFold(o.value, "direct"):
+			p := s.Own["apt"]
 			host := o.name[strings.LastIndex(o.name, "::")+2:]
-			s.Proxy.No = strings.Trim(s.Proxy.No+","+host, ",")
+			if rest == "::proxy" {
+				host = "*"
+			}
+			if p.No = strings.Trim(p.No+","+host, ","); p.From == "" {
+				p.From = o.from
+			}
+			s.own("apt", p)
 		}
 		s.apt.options = append(s.apt.options, o)
 	}

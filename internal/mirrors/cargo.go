@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/pelletier/go-toml/v2"
 )
@@ -89,11 +88,8 @@ func (s *Settings) cargoConfig(h Host, c, kept map[string]any, from string) erro
 		s.cargo.from = append(s.cargo.from, from)
 	}
 	web := table(c, "http")
-	if p := text(web["proxy"]); p != "" && s.Proxy.HTTP == "" && s.Proxy.HTTPS == "" {
-		if !strings.Contains(p, "://") {
-			p = "http://" + p
-		}
-		s.Proxy.HTTP, s.Proxy.HTTPS, s.Proxy.From = p, p, from
+	if p := text(web["proxy"]); p != "" {
+		s.through("cargo", "", p, from)
 	}
 	return s.trustFile(h, text(web["cainfo"]), from)
 }

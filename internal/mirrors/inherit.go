@@ -3,8 +3,10 @@ package mirrors
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/goccy/go-yaml"
@@ -76,6 +78,11 @@ func (s *Settings) Inherit(proxyHost, proxyPort string) *Inheritance {
 	}
 	if p := s.Proxy.Shown(); p != "" {
 		in.host("proxy", "connections go on through this machine's proxy", s.Proxy.From, p)
+	}
+	for _, manager := range slices.Sorted(maps.Keys(s.Own)) {
+		if p := s.Own[manager].Shown(); p != "" {
+			in.host("proxy", "connections to servers of "+manager+" go on through its own proxy", s.Own[manager].From, p)
+		}
 	}
 	return in
 }

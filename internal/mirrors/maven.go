@@ -2,9 +2,12 @@ package mirrors
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/xml"
 	"fmt"
 	"io"
+	"net"
+	"net/url"
 	"slices"
 	"strings"
 )
@@ -129,17 +132,21 @@ func (s *Settings) mavenFile(h Host, n node, from string) {
 	}
 }
 
+// mavenProxy takes the first proxy that is active, as Maven does.
 func (s *Settings) mavenProxy(c node, from string) {
 	for _, p := range c.Nodes {
-		if p.text("active") == "false" || s.Proxy.HTTP != "" || s.Proxy.HTTPS != "" || p.text("host") == "" {
+		if p.text("active") == "false" || p.text("host") == "" {
 			continue
 		}
-		port := p.text("port")
-		if port == "" {
-			port = "8080" // Maven's default
+		u := url.URL{Scheme: "http", Host: net.JoinHostPort(p.text("host"), cmp.Or(p.text("port"), "8080"))} // Maven's default
+		if name := p.text("username"); name != "" {
+			u.User = url.UserPassword(name, p.text("password"))
 		}
-		u := "http://" + p.text("host") + ":" + port
-		s.Proxy = Proxy{HTTP: u, HTTPS: u, No: strings.ReplaceAll(p.text("nonProxyHosts"), "|", ","), From: from}
+		s.through("maven", "", u.String(), from)
+		own := s.Own["maven"]
+		own.No = strings.ReplaceAll(strings.ReplaceAll(p.text("nonProxyHosts"), "|", ","), "*.", ".")
+		s.own("maven", own)
+		return
 	}
 }
 

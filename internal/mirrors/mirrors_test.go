@@ -11,11 +11,13 @@ import (
 	"encoding/pem"
 	"flag"
 	"fmt"
+	"maps"
 	"math/big"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -85,6 +87,9 @@ func show(s *Settings) string {
 		fmt.Fprintf(&b, "trust %s\n", c.Subject.CommonName)
 	}
 	fmt.Fprintf(&b, "proxy %+v\nresolvers %v\n", s.Proxy, s.Resolvers)
+	for _, m := range slices.Sorted(maps.Keys(s.Own)) {
+		fmt.Fprintf(&b, "own proxy of %s %+v\n", m, s.Own[m])
+	}
 	for _, l := range s.LeftOut {
 		fmt.Fprintf(&b, "left out %s\n", l)
 	}

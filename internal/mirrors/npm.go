@@ -68,8 +68,11 @@ func (s *Settings) npmOption(h Host, key, value, from string) error {
 	case key == "strict-ssl", key == "always-auth", key == "fetch-retries", key == "fetch-timeout":
 	case key == "cafile":
 		return s.trustFile(h, value, from)
-	case (key == "proxy" || key == "https-proxy") && value != "null" && s.Proxy.HTTP == "" && s.Proxy.HTTPS == "":
-		s.Proxy.HTTP, s.Proxy.HTTPS, s.Proxy.From = value, value, from
+	case key == "proxy" && value != "null":
+		s.through("npm", "http", value, from)
+		return nil
+	case key == "https-proxy" && value != "null":
+		s.through("npm", "https", value, from)
 		return nil
 	default:
 		return nil // this machine's own

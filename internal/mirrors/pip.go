@@ -102,9 +102,7 @@ func (s *Settings) pipOption(h Host, key, value, from string) error {
 	case "cert":
 		return s.trustFile(h, value, from)
 	case "proxy":
-		if s.Proxy.HTTP == "" && s.Proxy.HTTPS == "" {
-			s.Proxy.HTTP, s.Proxy.HTTPS, s.Proxy.From = value, value, from
-		}
+		s.through("pip", "", value, from)
 		return nil
 	default:
 		return nil

@@ -10,7 +10,51 @@ import (
 type Proxy struct {
 	HTTP, HTTPS string // URLs; empty: none
 	No          string // NO_PROXY's list
-	From        string // the variables
+	From        string // the variables, or a place in a file
+}
+
+// through notes a proxy of one manager alone, which it prefers to the
+// variables; kind is "http", "https" or empty for both. The last counts, since
+// stronger files are read later. A proxy of apt is often a cache that knows nothing but apt's.
+func (s *Settings) through(manager, kind, raw, from string) {
+	if !strings.Contains(raw, "://") {
+		raw = "http://" + raw
+	}
+	if _, ok := serverURL(raw); !ok {
+		s.LeftOut = append(s.LeftOut, from+": not the URL of a proxy")
+		return
+	}
+	p := s.Own[manager]
+	if kind != "https" {
+		p.HTTP = raw
+	}
+	if kind != "http" {
+		p.HTTPS = raw
+	}
+	p.From = from
+	s.own(manager, p)
+}
+
+// ownProxies completes what managers were told, as they do: what goes by TLS
+// uses the plain proxy where it has none of its own, and the variables' where
+// there are exceptions alone.
+func (s *Settings) ownProxies() {
+	for manager, p := range s.Own {
+		if p.HTTPS == "" {
+			p.HTTPS = p.HTTP
+		}
+		if p.HTTP == "" && p.HTTPS == "" {
+			p.HTTP, p.HTTPS, p.No = s.Proxy.HTTP, s.Proxy.HTTPS, strings.Trim(s.Proxy.No+","+p.No, ",")
+		}
+		s.Own[manager] = p
+	}
+}
+
+func (s *Settings) own(manager string, p Proxy) {
+	if s.Own == nil {
+		s.Own = map[string]Proxy{}
+	}
+	s.Own[manager] = p
 }
 
 func (s *Settings) readProxy(h Host) error {

@@ -30,8 +30,9 @@ const Default = "default"
 type Settings struct {
 	Mirrors   []Mirror
 	Proxy     Proxy
-	Resolvers []string // addresses of name servers
-	LeftOut   []string // what was found and is not used, with the reason
+	Own       map[string]Proxy // of managers that have one of their own
+	Resolvers []string         // addresses of name servers
+	LeftOut   []string         // what was found and is not used, with the reason
 
 	apt   aptSettings
 	pip   pipSettings
@@ -64,6 +65,7 @@ func Read(h Host) (*Settings, error) {
 		}
 	}
 	s.defaults()
+	s.ownProxies()
 	slices.SortStableFunc(s.Mirrors, func(a, b Mirror) int { return cmp.Compare(a.Manager, b.Manager) })
 	return s, nil
 }
