@@ -236,6 +236,16 @@ func attack(args []string) int {
 	case name == "nothing":
 		return 0
 	}
+	if mib, ok := strings.CutPrefix(args[1], "hog "); ok || args[1] == "reserve" {
+		err := reserve
+		if ok {
+			err = func() error { return hog(mib) }
+		}
+		if err := err(); err != nil {
+			fmt.Println(err)
+		}
+		return 0
+	}
 	if args[1] == "capability back" {
 		if v, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, unix.CAP_SYS_ADMIN, 0, 0, 0); err == nil && v == 0 {
 			return 0

@@ -8,7 +8,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -195,9 +197,37 @@ func victim(args []string) int {
 		return 1
 	}
 	busy(t, b)
+	if len(args) > 2 {
+		n, err := strconv.Atoi(args[2])
+		if err != nil {
+			fmt.Println(err)
+			return 1
+		}
+		populate(t, b, n)
+	}
 	fmt.Println("ready")
 	time.Sleep(time.Hour)
 	return 0
+}
+
+// populate makes many sandboxes, each with a program in it and limits of its own.
+func populate(t testing.TB, b *Backend, n int) {
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, 8)
+	for range n {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			s, err := b.Create(context.Background(), sandbox.Spec{Image: hostImage(), Limits: sandbox.Limits{DiskBytes: 16 << 20, MemBytes: 1 << 30, CPUs: 1}})
+			if err == nil {
+				_, err = s.Start(context.Background(), sandbox.Command{Args: []string{"sh", "-c", "echo > /f; setsid sleep 600 & sleep 600"}})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	wg.Wait()
 }
 
 // fatalist stands in for a testing.TB in another process.
