@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"text/tabwriter"
 
 	"assay/internal/image"
@@ -13,7 +14,7 @@ import (
 
 type imageExportCmd struct {
 	Name   string `arg:"" help:"Image of the store."`
-	Out    string `short:"o" required:"" placeholder:"FILE" help:"Archive to write; - is stdout."`
+	Out    string `short:"o" required:"" placeholder:"FILE" help:"Archive to write; - is stdout. With --format oci, one that ends in / or is a directory: an OCI layout there."`
 	Format string `enum:"docker,oci,rootfs" default:"docker" help:"docker (for 'docker load'; holds an OCI layout too), oci, or rootfs (one tree, no configuration)."`
 }
 
@@ -24,6 +25,7 @@ whoever runs the command. Sockets are left out, as in every tar.
 Examples:
   assay image export my/task:1 -o - | docker load
   assay image export my/task:1 -o task.tar --format oci
+  assay image export my/task:1 -o layout/ --format oci
   assay image export my/task:1 -o root.tar --format rootfs
 
 Exit status: 0, 1 it failed and no FILE is left, 2 usage.`
@@ -38,6 +40,9 @@ func (c *imageExportCmd) Run(ctx *boundCtx, a *app, g *grammar) error {
 	if err != nil {
 		return err
 	}
+	if c.isDir() {
+		return c.layout(ctx, a, g, s, im)
+	}
 	if c.Out == "-" {
 		return s.Export(ctx, im, image.Format(c.Format), a.Stdout)
 	}
@@ -49,6 +54,23 @@ func (c *imageExportCmd) Run(ctx *boundCtx, a *app, g *grammar) error {
 		return a.emit("image.exported", map[string]any{"name": im.Name, "file": c.Out, "format": c.Format, "bytes": n})
 	}
 	fmt.Fprintf(a.Stdout, "%s %s\n", c.Out, size(n))
+	return nil
+}
+
+// isDir reports whether a directory is asked for.
+func (c *imageExportCmd) isDir() bool {
+	fi, err := os.Stat(c.Out)
+	return image.Format(c.Format) == image.FormatOCI && (strings.HasSuffix(c.Out, "/") || err == nil && fi.IsDir())
+}
+
+func (c *imageExportCmd) layout(ctx *boundCtx, a *app, g *grammar, s *image.Store, im image.Image) error {
+	if err := s.ExportDir(ctx, im, image.HostPath(c.Out)); err != nil {
+		return err
+	}
+	if g.JSON {
+		return a.emit("image.exported", map[string]any{"name": im.Name, "dir": c.Out, "format": c.Format})
+	}
+	fmt.Fprintln(a.Stdout, c.Out)
 	return nil
 }
 

@@ -23,6 +23,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/partial"
 	"github.com/google/go-containerregistry/pkg/v1/types"
+	"golang.org/x/sys/unix"
 )
 
 // OCIImage is an image of the store in the form of the ecosystem: manifest,
@@ -194,27 +195,42 @@ func (s *Store) export(ctx context.Context, im Image, f Format, w io.Writer) err
 		return err
 	}
 	defer o.Close()
-	return o.writeTar(ctx, im.Name, f, w)
-}
-
-// writeTar writes an OCI layout and, for Docker, the manifest.json of its own
-// archives beside it, as Docker 25 and later do.
-func (o *OCIImage) writeTar(ctx context.Context, name string, f Format, w io.Writer) error {
-	m, err := o.Manifest()
+	all, err := o.parts(im.Name, f)
 	if err != nil {
 		return err
+	}
+	return writeTar(ctx, all, w)
+}
+
+// part is a file of an archive or layout.
+type part struct {
+	name string
+	size int64
+	open func() (io.ReadCloser, error)
+}
+
+func inMem(name string, b []byte) part {
+	return part{name, int64(len(b)), func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b)), nil }}
+}
+
+// parts are the files of an OCI layout and, for Docker, the manifest.json of
+// its own archives beside it, as Docker 25 and later have it. Each comes once.
+func (o *OCIImage) parts(name string, f Format) ([]part, error) {
+	m, err := o.Manifest()
+	if err != nil {
+		return nil, err
 	}
 	raw, err := o.RawManifest()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	config, err := o.RawConfigFile()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	h, err := o.Digest()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	tagged := familiar(name)
 	if strings.Contains(tagged, "@") {
@@ -224,69 +240,112 @@ func (o *OCIImage) writeTar(ctx context.Context, name string, f Format, w io.Wri
 		Annotations: map[string]string{containerdName: tagged, refName: tagged[strings.LastIndexByte(tagged, ':')+1:]}}
 	index, err := json.Marshal(v1.IndexManifest{SchemaVersion: 2, MediaType: types.OCIImageIndex, Manifests: []v1.Descriptor{d}})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	t := &plainTar{ctx: ctx, w: tar.NewWriter(w), seen: map[string]bool{}}
-	t.bytes("oci-layout", []byte(`{"imageLayoutVersion":"1.0.0"}`))
-	t.bytes("index.json", index)
-	t.bytes(tarBlob(h), raw)
-	t.bytes(tarBlob(m.Config.Digest), config)
+	all := []part{inMem("oci-layout", []byte(`{"imageLayoutVersion":"1.0.0"}`)), inMem("index.json", index),
+		inMem(blobName(h), raw), inMem(blobName(m.Config.Digest), config)}
 	layers, err := o.Layers()
 	if err != nil {
-		return err
+		return nil, err
 	}
+	names := []string{}
 	for i, l := range layers {
-		t.blob(tarBlob(m.Layers[i].Digest), m.Layers[i].Size, l.Compressed)
+		n := blobName(m.Layers[i].Digest)
+		if !slices.Contains(names, n) {
+			all = append(all, part{n, m.Layers[i].Size, l.Compressed})
+		}
+		names = append(names, n)
 	}
 	if f == FormatDocker {
-		entry := map[string]any{"Config": tarBlob(m.Config.Digest), "RepoTags": []string{tagged}}
-		paths := []string{}
-		for _, l := range m.Layers {
-			paths = append(paths, tarBlob(l.Digest))
-		}
-		entry["Layers"] = paths
-		b, err := json.Marshal([]any{entry})
+		b, err := json.Marshal([]any{map[string]any{"Config": blobName(m.Config.Digest), "RepoTags": []string{tagged}, "Layers": names}})
 		if err != nil {
-			return err
+			return nil, err
 		}
-		t.bytes("manifest.json", b)
+		all = append(all, inMem("manifest.json", b))
 	}
-	if t.err != nil {
-		return t.err
-	}
-	return t.w.Close()
+	return all, nil
 }
 
-func tarBlob(h v1.Hash) string { return "blobs/" + h.Algorithm + "/" + h.Hex }
+func blobName(h v1.Hash) string { return "blobs/" + h.Algorithm + "/" + h.Hex }
 
-// plainTar writes files with nothing but names and content, each once, until
-// the first error.
-type plainTar struct {
-	ctx  context.Context // of the one export
-	w    *tar.Writer
-	seen map[string]bool
-	err  error
-}
-
-func (t *plainTar) bytes(name string, b []byte) {
-	t.blob(name, int64(len(b)), func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b)), nil })
-}
-
-func (t *plainTar) blob(name string, size int64, open func() (io.ReadCloser, error)) {
-	if t.err != nil || t.seen[name] {
-		return
-	}
-	t.seen[name] = true
-	if t.err = t.w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Size: size, Mode: 0o644, ModTime: time.Unix(0, 0)}); t.err != nil {
-		return
-	}
-	r, err := open()
+// copyPart copies exactly what the part says it is.
+func copyPart(ctx context.Context, p part, to io.Writer) error {
+	r, err := p.open()
 	if err != nil {
-		t.err = err
-		return
+		return err
 	}
 	defer r.Close()
-	_, t.err = io.Copy(t.w, &capReader{ctx: t.ctx, r: r, left: size + 1})
+	_, err = io.Copy(to, &capReader{ctx: ctx, r: r, left: p.size + 1})
+	return err
+}
+
+// writeTar writes files with nothing but names and content.
+func writeTar(ctx context.Context, all []part, w io.Writer) error {
+	t := tar.NewWriter(w)
+	for _, p := range all {
+		if err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: p.name, Size: p.size, Mode: 0o644, ModTime: time.Unix(0, 0)}); err != nil {
+			return err
+		}
+		if err := copyPart(ctx, p, t); err != nil {
+			return err
+		}
+	}
+	return t.Close()
+}
+
+// ExportDir writes an image as an OCI layout that is a directory, which must
+// not be there or be empty. It appears when it is complete.
+func (s *Store) ExportDir(ctx context.Context, im Image, dir HostPath) error {
+	if err := s.exportDir(ctx, im, string(dir)); err != nil {
+		return fmt.Errorf("export %s: %w", im.Name, err)
+	}
+	return nil
+}
+
+func (s *Store) exportDir(ctx context.Context, im Image, dir string) error {
+	o, err := s.pack(ctx, im, true)
+	if err != nil {
+		return err
+	}
+	defer o.Close()
+	all, err := o.parts(im.Name, FormatOCI)
+	if err != nil {
+		return err
+	}
+	dir = filepath.Clean(dir)
+	tmp, err := os.MkdirTemp(filepath.Dir(dir), "."+filepath.Base(dir)+"-*")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(tmp)
+	for _, p := range all {
+		if err := writePart(ctx, p, tmp); err != nil {
+			return err
+		}
+	}
+	if err := os.Chmod(tmp, 0o755); err != nil {
+		return err
+	}
+	err = unix.Rename(tmp, dir) // unlike os.Rename, in place of an empty directory, too
+	switch err {
+	case nil:
+		return nil
+	case unix.EEXIST, unix.ENOTEMPTY:
+		return fmt.Errorf("%s is not empty; remove it or choose another directory", dir)
+	}
+	return &fs.PathError{Op: "make", Path: dir, Err: err}
+}
+
+func writePart(ctx context.Context, p part, dir string) error {
+	to := filepath.Join(dir, p.name)
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	return errors.Join(copyPart(ctx, p, f), f.Close())
 }
 
 // rootfsTar writes a stack as it looks when mounted.
