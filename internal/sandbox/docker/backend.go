@@ -94,8 +94,7 @@ func Open(ctx context.Context, conf Config) (*Backend, error) {
 	b := &Backend{conf: conf, api: api, owner: strings.ToLower(rand.Text()), loaded: map[string]bool{},
 		boxes: map[*Sandbox]bool{}, snaps: map[sandbox.Snapshot]*snapshot{}}
 	if err := api.call(ctx, "GET", "/info", nil, nil, &b.info); err != nil {
-		return nil, &doctor.Refusal{Finding: doctor.Finding{Name: "container engine", Detail: fmt.Sprintf("%s: %v", api.address, err),
-			Means: "the docker backend cannot run", Remedy: "start the engine, or name its socket: DOCKER_HOST=unix:///path/to/docker.sock"}}
+		return nil, &doctor.Refusal{Finding: noEngine(api.address, err)}
 	}
 	if b.info.OSType != "linux" {
 		return nil, fmt.Errorf("the engine at %s runs %q containers, not linux ones", api.address, b.info.OSType)

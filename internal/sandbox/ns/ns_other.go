@@ -27,6 +27,11 @@ func Probe(context.Context, Config) []doctor.Finding {
 	return []doctor.Finding{wrongSystem().(*doctor.Refusal).Finding}
 }
 
+// Machine says that this system is not Linux.
+func Machine(Config) []doctor.Finding {
+	return []doctor.Finding{wrongSystem().(*doctor.Refusal).Finding}
+}
+
 // ProbeTun says that this system is not Linux.
 func ProbeTun(Config) doctor.Finding { return wrongSystem().(*doctor.Refusal).Finding }
 
