@@ -2,12 +2,15 @@ package cli
 
 import (
 	"context"
+	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/url"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,15 +30,16 @@ import (
 // use, through the proxy that this machine uses.
 type builder struct {
 	r       *rooms
-	network sandbox.Network                            // empty: an allow-list where the backend has one, else none
-	allow   []string                                   // further rules
-	inherit bool                                       // RUN gets this machine's own settings
-	full    func(egress.Config) (egress.Config, error) // makes a way out for network full; nil: there is none
+	network sandbox.Network // empty: an allow-list where the backend has one, else none
+	allow   []string        // further rules
+	inherit bool            // RUN gets this machine's own settings
+	records string          // directory that keeps the record of each build for a job; empty: none
 	say     func(format string, args ...any)
 	host    mirrors.Host
 
 	once     sync.Once
 	settings *mirrors.Settings
+	roots    *x509.CertPool
 	err      error
 }
 
@@ -66,7 +70,36 @@ func (b *builder) job(ctx context.Context, q job.BuildRequest) (image.Image, err
 	if q.Base.ID != "" {
 		o.Resolve = func(context.Context, string) (image.Image, error) { return q.Base, nil }
 	}
-	return b.build(ctx, o)
+	o.Record = &dockerfile.Record{}
+	im, err := b.build(ctx, o)
+	if err != nil || b.records == "" {
+		return im, err
+	}
+	return im, b.keep(im, o.Record)
+}
+
+// keep writes what an image was made of beside the job's other states.
+func (b *builder) keep(im image.Image, r *dockerfile.Record) error {
+	j, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(b.records, 0o755); err != nil {
+		return fmt.Errorf("keep the record of a build: %w", err)
+	}
+	f, err := os.CreateTemp(b.records, ".build-")
+	if err != nil {
+		return fmt.Errorf("keep the record of a build: %w", err)
+	}
+	_, err = f.Write(append(j, '\n'))
+	err = errors.Join(err, f.Chmod(0o644), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), filepath.Join(b.records, "build-"+image.LayerID(im.ID).Short()+".json"))
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("keep the record of a build: %w", err), os.Remove(f.Name()))
+	}
+	return nil
 }
 
 // build adds to the options what every build has, and builds.
@@ -110,7 +143,7 @@ func (b *builder) mode() (sandbox.Network, error) {
 		return sandbox.NetNone, nil
 	case b.network == "":
 		return sandbox.NetAllowlist, nil
-	case b.network == sandbox.NetFull && b.full == nil || !slices.Contains(has, b.network):
+	case !slices.Contains(has, b.network):
 		return "", usagef("network %s: backend %s does not have it; it has %s", b.network, b.r.backend.Capabilities().Name, list(has))
 	}
 	return b.network, nil
@@ -140,7 +173,7 @@ func (b *builder) open(o *dockerfile.Options) (*buildWay, error) {
 		return nil, err
 	}
 	w := &buildWay{ledger: &egress.Ledger{}}
-	up, err := upstream(s)
+	up, err := upstream(s, b.roots)
 	if err != nil {
 		return nil, err
 	}
@@ -148,15 +181,9 @@ func (b *builder) open(o *dockerfile.Options) (*buildWay, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := egress.Config{Rules: rules, Ledger: w.ledger, Upstream: up, Roots: s.Roots(),
-		Rewrite: func(u *url.URL) *url.URL { return s.AptRewrite(u, b.inherit) }}
-	if o.Network == sandbox.NetFull {
-		if c, err = b.full(c); err != nil {
-			return nil, err
-		}
-	}
-	w.Gate = egress.New(c)
-	o.Egress, o.Authorities = w.Gate, s.Roots()
+	w.Gate = egress.New(egress.Config{Rules: rules, All: o.Network == sandbox.NetFull, Ledger: w.ledger, Upstream: up, Roots: b.roots,
+		Link: interfaces().Link, Rewrite: func(u *url.URL) *url.URL { return s.AptRewrite(u, b.inherit) }})
+	o.Egress, o.Authorities = w.Gate, b.roots
 	for _, port := range local {
 		o.RunRelays = append(o.RunRelays, sandbox.Relay{Port: port, Handle: w.toThisMachine(port)})
 	}
@@ -168,7 +195,7 @@ func (b *builder) open(o *dockerfile.Options) (*buildWay, error) {
 
 // upstream is this machine's way out, and that of package managers which have
 // one of their own.
-func upstream(s *mirrors.Settings) (*egress.Upstream, error) {
+func upstream(s *mirrors.Settings, roots *x509.CertPool) (*egress.Upstream, error) {
 	up, err := egress.NewUpstream(s.Proxy.HTTP, s.Proxy.HTTPS, s.Proxy.No)
 	if err != nil {
 		return nil, fmt.Errorf("%w (%s)", err, s.Proxy.From)
@@ -176,7 +203,7 @@ func upstream(s *mirrors.Settings) (*egress.Upstream, error) {
 	if up == nil {
 		up = &egress.Upstream{}
 	}
-	up.Roots = s.Roots()
+	up.Roots = roots
 	for _, m := range s.Mirrors {
 		p, ok := s.Own[m.Manager]
 		if !ok || slices.ContainsFunc(s.Mirrors, func(o mirrors.Mirror) bool { return o.Host == m.Host && s.Own[o.Manager] != p }) {
@@ -197,6 +224,9 @@ func (b *builder) read() (*mirrors.Settings, error) {
 		if b.err != nil && !b.inherit {
 			b.say("warning: builds reach no package mirror: %v", b.err)
 			b.settings, b.err = &mirrors.Settings{}, nil
+		}
+		if b.err == nil {
+			b.roots = b.settings.Roots()
 		}
 	})
 	return b.settings, b.err
@@ -327,8 +357,13 @@ func (w *buildWay) explain(err error) error {
 	}
 	var refused []string
 	for _, h := range w.ledger.Hosts() {
-		if h.Refused > 0 && len(refused) < 10 {
+		if h.Refused > 0 && h.Port != 0 && len(refused) < 10 { // names that are only asked for are asked by habit
 			refused = append(refused, net.JoinHostPort(h.Host, strconv.Itoa(int(h.Port))))
+		}
+	}
+	for _, h := range w.ledger.Hosts() {
+		if h.Refused > 0 && h.Port == 0 && len(refused) == 0 {
+			refused = append(refused, h.Host)
 		}
 	}
 	if len(refused) == 0 {

@@ -23,11 +23,14 @@ type execution struct {
 	registries registryFlags
 }
 
-// deps wires the rooms of a job.
-func (a *app) deps(g *grammar, r *rooms) (job.Deps, error) {
+// deps wires the rooms of a job, whose records of builds are kept below dir.
+func (a *app) deps(g *grammar, r *rooms, dir string) (job.Deps, error) {
 	b, err := a.builder(g, r, "", nil)
 	if err != nil {
 		return job.Deps{}, err
+	}
+	if dir != "" {
+		b.records = filepath.Join(dir, store.StatesDir)
 	}
 	return job.Deps{
 		Images: r.images, Backend: r.backend, Resolve: r.resolve, Build: b.job, Env: a.Env, Version: version, Egress: a.openGate,
@@ -51,7 +54,7 @@ func (a *app) execute(ctx *boundCtx, g *grammar, cfg job.Config, e execution) er
 }
 
 func (a *app) executeOn(ctx *boundCtx, g *grammar, r *rooms, cfg job.Config, e execution) error {
-	deps, err := a.deps(g, r)
+	deps, err := a.deps(g, r, cfg.Dir)
 	if err != nil {
 		return err
 	}

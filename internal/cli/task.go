@@ -176,7 +176,7 @@ func (a *app) prove(ctx *boundCtx, r *rooms, tasks []*task.Task, o proveOptions)
 		return nil, err
 	}
 	defer os.RemoveAll(tmp)
-	deps, err := a.deps(o.grammar, r)
+	deps, err := a.deps(o.grammar, r, "")
 	if err != nil {
 		return nil, err
 	}
