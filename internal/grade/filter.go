@@ -300,24 +300,25 @@ func (f *filter) notes() []string {
 	return out
 }
 
-// crossing filters an agent's layer for one kind of grading.
-func crossing(ctx context.Context, r Request, tmp *image.Temporary, layer image.LayerID, workdir string) ([]image.LayerID, []string, error) {
+// crossing filters an agent's layer for one kind of grading. What crosses is
+// layers, or a handful of files to be put.
+func crossing(ctx context.Context, r Request, tmp *image.Temporary, layer image.LayerID, workdir string) ([]image.LayerID, *handful, []string, error) {
 	protected := slices.Clone(r.Key.Protected)
 	if r.Key.Grade != task.GradePatch {
 		protected = append(protected, "/"+testsDir, "/"+verifierDir)
 	}
 	g, err := newGuard(workdir, protected)
 	if err != nil {
-		return nil, nil, &taskError{err}
+		return nil, nil, nil, &taskError{err}
 	}
 	if layer == "" {
-		return nil, nil, nil
+		return nil, nil, nil, nil
 	}
 	f := &filter{store: r.Store, tmp: tmp, base: r.Image.Layers, guard: g,
 		in: map[string]image.Entry{}, out: map[string]image.Entry{}, drop: map[string]int{}}
 	for e, err := range r.Store.Entries(layer) {
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, nil, err
 		}
 		f.in[e.Path] = e
 	}
@@ -327,10 +328,13 @@ func crossing(ctx context.Context, r Request, tmp *image.Temporary, layer image.
 		err = f.tree()
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
+	}
+	if h := f.handful(r, layer, workdir); h != nil {
+		return nil, h, f.notes(), nil
 	}
 	stack, err := f.commit(ctx, layer)
-	return stack, f.notes(), err
+	return stack, nil, f.notes(), err
 }
 
 // above lists the directories above p, the topmost first, without the root.

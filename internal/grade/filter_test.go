@@ -1,6 +1,7 @@
 package grade
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"assay/internal/image"
+	"assay/internal/sandbox"
 	"assay/task"
 )
 
@@ -58,6 +60,7 @@ etc/passwd "root"
 
 func TestCrossing(t *testing.T) {
 	protected := []string{"tests/unit"}
+	handfuls := 0
 	for _, c := range []struct {
 		name      string
 		grade     task.GradeKind
@@ -119,16 +122,20 @@ func TestCrossing(t *testing.T) {
 		{"state: a protected path below a removed directory", task.GradeState, []string{"/etc/passwd"},
 			[]content{gone("etc")}, over(`-etc/conf "old"`), 1},
 	} {
-		t.Run(c.name, func(t *testing.T) {
+		cross := func(t *testing.T, l sandbox.Limits) {
 			s := newStore(t)
 			img := base(t, s)
 			end := layer(t, s, img.Layers, c.layer...)
-			r := Request{Store: s, Image: img, Key: task.Key{Grade: c.grade, Protected: c.protected}}
+			r := Request{Store: s, Image: img, Key: task.Key{Grade: c.grade, Protected: c.protected}, Limits: l}
 			before := onDisk(t, s)
 			tmp := s.Temporary()
-			stack, notes, err := crossing(t.Context(), r, tmp, end, "app")
+			stack, work, notes, err := crossing(t.Context(), r, tmp, end, "app")
 			if err != nil {
 				t.Fatal(err)
+			}
+			if work != nil {
+				handfuls++
+				stack = append(stack, work.asLayer(t, tmp, img.Layers))
 			}
 			if d := cmp.Diff(c.want, show(t, s, append(img.Layers[:1:1], stack...))); d != "" {
 				t.Errorf("what the verifier sees (-want +got):\n%s", d)
@@ -139,8 +146,42 @@ func TestCrossing(t *testing.T) {
 			if err := tmp.Close(); err != nil || onDisk(t, s) != before {
 				t.Errorf("grading left something in the store: %d layers and files, were %d, %v", onDisk(t, s), before, err)
 			}
-		})
+		}
+		t.Run(c.name, func(t *testing.T) { cross(t, sandbox.Limits{}) })
+		t.Run(c.name+", in layers", func(t *testing.T) { cross(t, sandbox.Limits{DiskBytes: 1 << 20}) })
 	}
+	if handfuls < 3 {
+		t.Errorf("only %d workspaces were put as files", handfuls)
+	}
+}
+
+// asLayer is what putting a handful comes to.
+func (h *handful) asLayer(t *testing.T, tmp *image.Temporary, below []image.LayerID) image.LayerID {
+	t.Helper()
+	w, err := tmp.NewLayer(t.Context(), below...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Abort()
+	for _, e := range h.entries {
+		var r io.Reader
+		if e.Type == image.TypeFile {
+			f, err := h.view.Open(e.Path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			r = f
+		}
+		if err := w.Add(e, r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	id, err := w.Commit()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
 }
 
 // onDisk counts layers and what lies in tmp.
@@ -170,8 +211,8 @@ func TestCrossingKeepsTheLayer(t *testing.T) {
 	} {
 		end := layer(t, s, img.Layers, c.layer...)
 		r := Request{Store: s, Image: img, Key: task.Key{Grade: c.grade, Protected: []string{"/app/tests/unit"}}}
-		stack, notes, err := crossing(t.Context(), r, s.Temporary(), end, "app")
-		if err != nil || len(stack) != 1 || stack[0] != end || len(notes) != 0 {
+		stack, work, notes, err := crossing(t.Context(), r, s.Temporary(), end, "app")
+		if err != nil || work != nil || len(stack) != 1 || stack[0] != end || len(notes) != 0 {
 			t.Errorf("%s: %v, %q, %v; want the agent's layer", c.grade, stack, notes, err)
 		}
 	}

@@ -51,6 +51,12 @@ type Request struct {
 	Network sandbox.Network // of the verifier; zero: none
 	Egress  sandbox.Egress  // where another network than none leads
 
+	// Ahead is a sandbox that was made before the work was known; it is used if
+	// that turns out to need no other. Nil: none was.
+	Ahead *Ahead
+	// Later frees what nobody waits for; nil: at once.
+	Later func(func())
+
 	Out       image.HostPath // the trial's verifier/ directory, made if missing
 	Artifacts image.HostPath // the trial's artifacts/ directory, as Collect filled it
 	OutputCap int64          // bytes of the script's output that are kept; 0: 10 MiB
@@ -157,79 +163,74 @@ func grade(ctx context.Context, r Request) (Verdict, error) {
 		return r.live(ctx)
 	}
 	tmp := r.Store.Temporary()
-	defer tmp.Close() // what stays is swept by the next start
-	spec, notes, err := r.spec(ctx, tmp)
+	var sb sandbox.Sandbox
+	defer r.later(func() {
+		if sb != nil {
+			sb.Close()
+		}
+		tmp.Close() // what stays is swept by the next start
+	})
+	spec, work, notes, err := r.spec(ctx, tmp)
 	if err != nil {
 		return Verdict{Notes: notes}, err
 	}
-	sb, err := r.Backend.Create(ctx, spec)
-	if err != nil {
+	if sb, err = r.create(ctx, spec); err != nil {
 		return Verdict{Notes: notes}, fmt.Errorf("create the verifier's sandbox: %w", err)
 	}
-	defer sb.Close()
+	if err := work.put(ctx, sb); err != nil {
+		return Verdict{Notes: notes}, fmt.Errorf("put the workspace: %w", err)
+	}
 	v, err := r.verify(ctx, sb)
 	v.Notes = append(notes, v.Notes...)
 	return v, err
 }
 
 // spec describes the fresh sandbox that the verifier gets. Layers that are made
-// for it alone are tmp's.
-func (r Request) spec(ctx context.Context, tmp *image.Temporary) (sandbox.Spec, []string, error) {
-	spec := sandbox.Spec{Image: r.Image, Limits: r.Limits, UID: r.UID, Network: r.Network, Egress: r.Egress}
+// for it alone are tmp's; what is not in layers is to be put.
+func (r Request) spec(ctx context.Context, tmp *image.Temporary) (sandbox.Spec, *handful, []string, error) {
+	spec := r.pristine()
 	if r.Mode == task.VerifierSeparate {
 		if r.VerifierImage != nil {
 			spec.Image = *r.VerifierImage
 		}
-		wipe, err := wipeLayer(ctx, r.Store, tmp, spec.Image.Layers, append(r.emptied(), verifierDir))
+		wipe, err := wipeLayer(ctx, r.Store, tmp, spec.Image.Layers, nil, append(r.emptied(), verifierDir))
 		spec.Extra = wipe
-		return spec, nil, err
+		return spec, nil, nil, err
 	}
 	layer := r.End.Layer
 	if layer == "" && r.End.Snapshot != "" {
 		var err error
 		if layer, err = r.Backend.Commit(ctx, r.End.Snapshot); err != nil {
-			return spec, nil, fmt.Errorf("commit the end state: %w", err)
+			return spec, nil, nil, fmt.Errorf("commit the end state: %w", err)
 		}
 	}
 	workdir, err := resolveDir(r.Store, r.Image.Layers, r.Workdir)
 	if err != nil {
-		return spec, nil, err
+		return spec, nil, nil, err
 	}
 	if r.Key.Grade == task.GradePatch && workdir == "." {
-		return spec, nil, &taskError{errors.New(`grade = "patch" needs a workspace: set [environment].workdir to a directory other than "/"`)}
+		return spec, nil, nil, &taskError{errors.New(`grade = "patch" needs a workspace: set [environment].workdir to a directory other than "/"`)}
 	}
+	var work *handful
 	var notes []string
-	if spec.Extra, notes, err = crossing(ctx, r, tmp, layer, workdir); err != nil {
-		return spec, notes, fmt.Errorf("filter the end state: %w", err)
+	if spec.Extra, work, notes, err = crossing(ctx, r, tmp, layer, workdir); err != nil {
+		return spec, nil, notes, fmt.Errorf("filter the end state: %w", err)
 	}
 	spec.Beside = r.Beside
-	wipe, err := wipeLayer(ctx, r.Store, tmp, slices.Concat(r.Image.Layers, spec.Extra), []string{verifierDir})
+	wipe, err := wipeLayer(ctx, r.Store, tmp, r.Image.Layers, spec.Extra, []string{verifierDir})
 	spec.Extra = append(spec.Extra, wipe...)
-	return spec, notes, err
+	return spec, work, notes, err
 }
 
 // wipeLayer is a layer in which some directories are empty and open to every
 // user, or none where the stack has nothing in them anyway: a reward that an
 // image brings along is none.
-func wipeLayer(ctx context.Context, store *image.Store, tmp *image.Temporary, stack []image.LayerID, dirs []string) ([]image.LayerID, error) {
-	dirty := map[string]bool{}
-	for _, id := range stack {
-		m, err := store.Manifest(id)
-		if err != nil {
-			return nil, err
-		}
-		for _, e := range m.Entries {
-			for _, d := range dirs {
-				if within(e.Path, d) && (e.Path != d || !e.IsDir()) && d != "." {
-					dirty[d] = true
-				}
-			}
-		}
+func wipeLayer(ctx context.Context, store *image.Store, tmp *image.Temporary, base, extra []image.LayerID, dirs []string) ([]image.LayerID, error) {
+	dirty, err := foulDirs(store, base, extra, dirs)
+	if err != nil || len(dirty) == 0 {
+		return nil, err
 	}
-	if len(dirty) == 0 {
-		return nil, nil
-	}
-	w, err := tmp.NewLayer(ctx, stack...)
+	w, err := tmp.NewLayer(ctx, slices.Concat(base, extra)...)
 	if err != nil {
 		return nil, err
 	}
@@ -243,25 +244,47 @@ func wipeLayer(ctx context.Context, store *image.Store, tmp *image.Temporary, st
 	return []image.LayerID{id}, err
 }
 
+// foulDirs are the directories that hold something, or are none. Of the base it
+// asks the view, which is made once for all trials.
+func foulDirs(store *image.Store, base, extra []image.LayerID, dirs []string) (map[string]bool, error) {
+	dirty := map[string]bool{}
+	v, err := store.View(base)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range dirs {
+		if d == "." {
+			continue
+		}
+		e, err := v.Lstat(d)
+		if err != nil {
+			continue // the image has nothing of that name
+		}
+		in, err := v.ReadDir(d)
+		if !e.IsDir() || err != nil || len(in) > 0 {
+			dirty[d] = true
+		}
+	}
+	for _, id := range extra {
+		m, err := store.Manifest(id)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range m.Entries {
+			for _, d := range dirs {
+				if within(e.Path, d) && (e.Path != d || !e.IsDir()) && d != "." {
+					dirty[d] = true
+				}
+			}
+		}
+	}
+	return dirty, nil
+}
+
 // resolveDir follows the links that an image has in a directory's path, as the
 // kernel did when the agent was started there.
 func resolveDir(store *image.Store, stack []image.LayerID, dir image.Path) (string, error) {
 	want := relative(dir)
-	linked := false
-	for _, id := range stack {
-		m, err := store.Manifest(id)
-		if err != nil {
-			return "", err
-		}
-		for _, e := range m.Entries {
-			if e.Type == image.TypeSymlink && within(want, e.Path) {
-				linked = true
-			}
-		}
-	}
-	if !linked {
-		return want, nil
-	}
 	v, err := store.View(stack)
 	if err != nil {
 		return "", err

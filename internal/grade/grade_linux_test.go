@@ -592,3 +592,31 @@ while [ ! -s beat ]; do sleep 0.01; done`)
 		}
 	})
 }
+
+// A handful of files that is put comes to the very tree that a layer of them
+// would: content, kinds, modes and times, whatever lay there before.
+func TestHandfulIsTheSameTree(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		if !w.walls {
+			return // its links would be this machine's
+		}
+		w.img = w.image(file("app/main.txt", "old\n"), file("app/dir/inner", "i"), link("app/was-link", "main.txt"), file("app/was-file", "f"), file("etc/x", "x"))
+		end := w.agent(`echo new >main.txt; chmod 751 main.txt; touch -d "2001-02-03 04:05:06" main.txt
+rm was-link; mkdir was-link; echo a >was-link/a; rm was-file; ln -s /tests was-file; ln -s ../etc out; mkdir -p deep/er; echo d >deep/er/d; chmod 700 deep; : >empty`)
+		trees := map[string]bool{}
+		for _, limit := range []int64{0, handfulRoom - 1} {
+			r := w.request(end, `cd "$R/app" && find . ! -type d -printf '%p %y %m %l %s %T@\n' -o -printf '%p %y %m\n' | sort >`+reward+`.tree; grep -h . main.txt was-link/a deep/er/d >>`+reward+`.tree; echo 1 >`+reward)
+			r.Key.Grade, r.Limits.DiskBytes = task.GradePatch, limit
+			v := w.grade(r)
+			w.want(v, trial.CauseSolved, "")
+			tree := onHost(t, r, "reward.txt.tree")
+			if !strings.Contains(tree, "main.txt f 751") || !strings.Contains(tree, "was-file l 777 /tests") {
+				t.Fatalf("%s\n%s", tree, onHost(t, r, TestStdout))
+			}
+			trees[tree] = true
+		}
+		if len(trees) != 1 {
+			t.Errorf("two trees: %v", trees)
+		}
+	})
+}

@@ -84,9 +84,11 @@ func (a *attempt) leave() {
 		}
 	}
 	if d, ok := a.r.deps.Backend.(sandbox.Dropper); ok {
-		for _, s := range a.snaps {
-			_ = d.Drop(s) // it goes with the backend at the latest
-		}
+		a.r.later(func() {
+			for _, s := range a.snaps {
+				_ = d.Drop(s) // it goes with the backend at the latest
+			}
+		})
 	}
 }
 
@@ -228,10 +230,16 @@ func (a *attempt) step(ctx context.Context, i int) (goOn bool, err error) {
 		return false, err
 	}
 	last := i == len(t.Steps)-1
+	var ahead *grade.Ahead
+	if !live {
+		ahead = a.ahead(ctx, brief.Step, key)
+		defer func() { a.r.later(ahead.Close) }()
+	}
 	frozen, err := a.freeze(ctx, brief.Step, live, last && a.tellsAll(key))
 	if err != nil {
 		return false, err
 	}
+	frozen.ahead = ahead
 	if err := a.do(trial.PhaseCollect, brief.Step, func() error { return a.collect(ctx, brief.Step, key, frozen) }); err != nil {
 		return false, err
 	}
@@ -327,6 +335,7 @@ type frozen struct {
 	snapshot sandbox.Snapshot
 	layer    image.LayerID
 	live     bool
+	ahead    *grade.Ahead // the verifier's sandbox; nil: it is made when it is needed
 }
 
 // freeze ends every process of the agent, then freezes the tree. In live mode

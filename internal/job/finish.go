@@ -12,6 +12,7 @@ import (
 	"assay/internal/agent"
 	"assay/internal/grade"
 	"assay/internal/image"
+	"assay/internal/sandbox"
 	"assay/task"
 	"assay/trajectory"
 	"assay/trial"
@@ -52,6 +53,30 @@ func (a *attempt) diff(step string, f frozen) error {
 	return os.WriteFile(filepath.Join(a.stepDir(step, "agent"), "workspace.diff"), diff, 0o644)
 }
 
+// request is what the grader is told of a step before its work is known.
+func (a *attempt) request(step string, key task.Key) grade.Request {
+	req := grade.Request{
+		Key: key, Backend: a.r.deps.Backend, Store: a.r.deps.Images, Image: a.image,
+		Inputs: a.p.task.Inputs, Workdir: a.workdir(),
+		Mode: a.verifierMode(key), Limits: a.limits(), UID: a.r.uid,
+		Out:       image.HostPath(a.stepDir(step, "verifier")),
+		Artifacts: image.HostPath(a.stepDir(step, "artifacts")),
+		Later:     a.r.later,
+	}
+	if a.set != nil {
+		req.Beside = a.sb
+	}
+	return req
+}
+
+// ahead begins to make the verifier's sandbox while the agent's is frozen.
+func (a *attempt) ahead(ctx context.Context, step string, key task.Key) *grade.Ahead {
+	if n, _, _ := a.verifierReach(key); n != sandbox.NetNone {
+		return nil
+	}
+	return grade.MakeAhead(ctx, a.request(step, key))
+}
+
 // grade asks the grader about one frozen step.
 func (a *attempt) grade(ctx context.Context, step string, key task.Key, f frozen, last bool) (grade.Verdict, error) {
 	a.phase = trial.PhaseGrade
@@ -59,17 +84,10 @@ func (a *attempt) grade(ctx context.Context, step string, key task.Key, f frozen
 	if err != nil {
 		return grade.Verdict{}, &endError{trial.CauseTaskMalformed, fmt.Errorf("[verifier].env: %w", err)}
 	}
-	req := grade.Request{
-		Key: key, Backend: a.r.deps.Backend, Store: a.r.deps.Images, Image: a.image,
-		End:    grade.EndState{Snapshot: f.snapshot, Layer: f.layer},
-		Inputs: a.p.task.Inputs, Workdir: a.workdir(), Env: append(append([]string{}, a.env...), env...),
-		Mode: a.verifierMode(key), Limits: a.limits(), UID: a.r.uid,
-		Out:       image.HostPath(a.stepDir(step, "verifier")),
-		Artifacts: image.HostPath(a.stepDir(step, "artifacts")),
-	}
-	if a.set != nil {
-		req.Beside = a.sb
-	}
+	req := a.request(step, key)
+	req.End = grade.EndState{Snapshot: f.snapshot, Layer: f.layer}
+	req.Env = append(append([]string{}, a.env...), env...)
+	req.Ahead = f.ahead
 	if f.live {
 		req.Live, req.KeepAlive = a.sb, !last
 	}

@@ -38,6 +38,7 @@ type run struct {
 	uid    sandbox.UIDMode
 	began  time.Time
 	room   room
+	ending sync.WaitGroup // what is freed in the background
 
 	shaped    sync.Once
 	jobConfig store.JobConfig // once shaped
@@ -117,12 +118,16 @@ func (r *run) all(ctx context.Context, todo []*planned) error {
 	r.mu.Lock()
 	r.stop = stop
 	r.mu.Unlock()
+	defer r.ending.Wait()
 	todo, err := r.prepare(ctx, todo)
 	if err != nil {
 		return err
 	}
 	return r.pool(ctx, todo)
 }
+
+// later does in the background what a trial need not wait for.
+func (r *run) later(f func()) { r.ending.Go(f) }
 
 // pool gives out slots.
 func (r *run) pool(ctx context.Context, todo []*planned) error {
