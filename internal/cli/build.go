@@ -66,7 +66,7 @@ func (a *app) builder(g *grammar, r *rooms, network string, allow []string) (*bu
 
 // job builds for a job.
 func (b *builder) job(ctx context.Context, q job.BuildRequest) (image.Image, error) {
-	o := dockerfile.Options{Dir: image.HostPath(q.Dir), Resolve: q.Resolve, Dockerfile: q.Dockerfile, Target: q.Target, BuildArgs: q.Args}
+	o := dockerfile.Options{Dir: image.HostPath(q.Dir), Resolve: q.Resolve, Dockerfile: q.Dockerfile, Target: q.Target, BuildArgs: q.Args, UID: q.UID}
 	if q.Base.ID != "" {
 		o.Resolve = func(context.Context, string) (image.Image, error) { return q.Base, nil }
 	}
@@ -110,6 +110,9 @@ func (b *builder) build(ctx context.Context, o dockerfile.Options) (_ image.Imag
 	}
 	if o.Record == nil {
 		o.Record = &dockerfile.Record{}
+	}
+	if m := b.r.backend.Capabilities().UIDModes; o.UID == "" && len(m) > 0 {
+		o.UID = m[0] // so that the record says it
 	}
 	if o.Network, err = b.mode(); err != nil {
 		return image.Image{}, err

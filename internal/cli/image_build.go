@@ -25,6 +25,7 @@ type imageBuildCmd struct {
 	BuildContext map[string]string `placeholder:"NAME=PATH" mapsep:"none" help:"A further tree for FROM and --from: a directory or docker-image://NAME."`
 	NoCache      bool              `help:"Do every step anew."`
 	Network      string            `enum:",none,allowlist,full" default:"" help:"What RUN can reach: none; allowlist (the default), the servers of this machine's own package managers and --allow-host; full."`
+	UID          string            `name:"uid" enum:",single,subid,root" default:"" help:"User ids in RUN: single (the default), one id and faked owners; subid or root, all ids: USER is obeyed and owners are kept."`
 	AllowHost    []string          `placeholder:"HOST" help:"Let RUN and ADD reach a host besides: NAME, *.SUFFIX, ADDRESS or CIDR, with an optional :PORT; NAME@private may resolve to a private address. Repeatable."`
 	Progress     string            `enum:"auto,plain,quiet" default:"auto" help:"auto or plain: steps and the output of RUN on stderr; quiet: nothing."`
 	Timeout      time.Duration     `placeholder:"DURATION" help:"End of one RUN; default none."`
@@ -52,7 +53,7 @@ const buildDisk = 32 << 30
 
 func (c *imageBuildCmd) Run(ctx *boundCtx, a *app, g *grammar) error {
 	o := dockerfile.Options{Dir: image.HostPath(c.Path), Name: c.Tag, Target: c.Target, BuildArgs: c.BuildArg,
-		Contexts: c.BuildContext, NoCache: c.NoCache, Timeout: c.Timeout,
+		Contexts: c.BuildContext, NoCache: c.NoCache, Timeout: c.Timeout, UID: sandbox.UIDMode(c.UID),
 		Limits: sandbox.Limits{DiskBytes: buildDisk}, Record: &dockerfile.Record{}}
 	if fi, err := os.Stat(c.Path); err != nil || !fi.IsDir() {
 		return usagef("%s is not a directory", c.Path)

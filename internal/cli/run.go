@@ -28,6 +28,7 @@ type runCmd struct {
 	Disk       int64         `name:"disk-mb" placeholder:"MB" help:"Disk a sandbox may dirty, where the task says nothing."`
 	Network    string        `enum:"none,allowlist,full" default:"none" help:"The most network that a task gets of what it asks for: none, an allow-list (the task's own hosts and --allow-host), or full (every public address)."`
 	AllowHost  []string      `name:"allow-host" placeholder:"HOST" help:"Let sandboxes reach a host besides those of their task: NAME, *.SUFFIX, ADDRESS or CIDR, with an optional :PORT; NAME@private may resolve to a private address. Repeatable; without --network it means --network allowlist."`
+	UID        string        `name:"uid" enum:",single,subid,root" default:"" help:"User ids in sandboxes: single, one id and faked owners; subid or root, all ids and real owners (see docs/uid-modes.md). Default: the mode the task was proved in, else single."`
 	Plan       bool          `help:"Print trials, expected time, the images with what must be fetched, free disk, and the smallest difference this sample can show; run nothing."`
 	MinFree    bytesFlag     `name:"min-free" default:"1G" placeholder:"SIZE" help:"Begin nothing while the disk of the store or of the job has less room: the job pauses, and goes on by itself. 0: never pause."`
 	Yes        bool          `short:"y" help:"Let tasks read the host variables they name with $${VAR}."`
@@ -96,7 +97,7 @@ func (c *runCmd) Run(ctx *boundCtx, a *app, g *grammar) error {
 		}
 	}
 	cfg := job.Config{
-		Network: network, AllowHosts: c.AllowHost,
+		Network: network, AllowHosts: c.AllowHost, UID: sandbox.UIDMode(c.UID),
 		Dir: dir, Source: source, Path: path, Tasks: tasks, Arms: arms, Attempts: c.Attempts, Concurrent: c.Concurrent,
 		Retries: retries(c.Retries), Image: c.Image, Verifier: task.VerifierMode(c.Verifier),
 		AgentLimit: c.AgentLimit, TimeoutMult: c.Timeouts, Limits: sandbox.Limits{DiskBytes: c.Disk << 20},

@@ -25,6 +25,8 @@ type sandboxShellCmd struct {
 	Image string   `default:"host" placeholder:"NAME" help:"Image to start from."`
 	Trial string   `placeholder:"DIR" help:"Trial directory: open what its agent left."`
 	Step  string   `placeholder:"NAME" help:"Step of a multi-step trial; default: the last."`
+	UID   string   `name:"uid" enum:",single,subid,root" default:"" help:"User ids in the sandbox. Default: the trial's, else single."`
+	User  string   `placeholder:"USER" help:"Who runs the command: a name or number with an optional :GROUP. Default: the image's user."`
 	Args  []string `arg:"" optional:"" passthrough:"" name:"command" help:"Command to run instead of a shell."`
 }
 
@@ -61,7 +63,7 @@ func (c *sandboxShellCmd) Run(ctx *boundCtx, a *app, g *grammar) error {
 	if len(args) == 0 {
 		args = []string{"/bin/sh"}
 	}
-	code, err := a.attach(ctx, sb, args)
+	code, err := a.attach(ctx, sb, args, c.User)
 	if err != nil {
 		return err
 	}
@@ -75,7 +77,7 @@ func (c *sandboxShellCmd) Run(ctx *boundCtx, a *app, g *grammar) error {
 func (c *sandboxShellCmd) spec(ctx context.Context, r *rooms) (sandbox.Spec, error) {
 	if c.Trial == "" {
 		img, err := r.resolve(ctx, c.Image)
-		return sandbox.Spec{Image: img}, err
+		return sandbox.Spec{Image: img, UID: sandbox.UIDMode(c.UID)}, err
 	}
 	t, err := store.ReadTrial(c.Trial)
 	if err != nil {
@@ -95,7 +97,10 @@ func (c *sandboxShellCmd) spec(ctx context.Context, r *rooms) (sandbox.Spec, err
 	if err != nil {
 		return sandbox.Spec{}, fmt.Errorf("the image of %s: %w", c.Trial, err)
 	}
-	spec := sandbox.Spec{Image: img}
+	spec := sandbox.Spec{Image: img, UID: sandbox.UIDMode(c.UID)}
+	if c.UID == "" {
+		spec.UID = sandbox.UIDMode(t.Record.Modes.UID)
+	}
 	if end.Layer != "" {
 		spec.Extra = []image.LayerID{image.LayerID(end.Layer)}
 	}
@@ -104,17 +109,17 @@ func (c *sandboxShellCmd) spec(ctx context.Context, r *rooms) (sandbox.Spec, err
 
 // attach connects this process's streams to a program in the sandbox, through
 // a terminal where stdin is one.
-func (a *app) attach(ctx context.Context, sb sandbox.Sandbox, args []string) (int, error) {
+func (a *app) attach(ctx context.Context, sb sandbox.Sandbox, args []string, user string) (int, error) {
 	stdin, isFile := a.Stdin.(*os.File)
 	if !isFile || !term.IsTerminal(int(stdin.Fd())) {
-		res, err := sandbox.Exec(ctx, sb, sandbox.Command{Args: args}, sandbox.ExecOptions{Stdin: a.Stdin, Stdout: a.Stdout, Stderr: a.Stderr, Cap: 1 << 40})
+		res, err := sandbox.Exec(ctx, sb, sandbox.Command{Args: args, User: user}, sandbox.ExecOptions{Stdin: a.Stdin, Stdout: a.Stdout, Stderr: a.Stderr, Cap: 1 << 40})
 		return res.Exit.Code, err
 	}
 	cols, rows, err := term.GetSize(int(stdin.Fd()))
 	if err != nil {
 		return 0, err
 	}
-	p, err := sb.Start(ctx, sandbox.Command{Args: args, Env: []string{"TERM=xterm"}, TTY: &sandbox.Size{Rows: uint16(rows), Cols: uint16(cols)}})
+	p, err := sb.Start(ctx, sandbox.Command{Args: args, User: user, Env: []string{"TERM=xterm"}, TTY: &sandbox.Size{Rows: uint16(rows), Cols: uint16(cols)}})
 	if err != nil {
 		return 0, err
 	}

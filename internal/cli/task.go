@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 
 	"assay/internal/job"
+	"assay/internal/sandbox"
 	"assay/task"
 )
 
@@ -124,6 +125,7 @@ type taskProveCmd struct {
 	Paths      []string `arg:"" name:"path" help:"Task directories, or directories of them."`
 	Concurrent int      `short:"n" default:"2" placeholder:"N" help:"Trials at once."`
 	Image      string   `placeholder:"NAME" help:"Prove on this image instead of the task's own."`
+	UID        string   `name:"uid" enum:",single,subid,root" default:"" help:"User ids in sandboxes; the proof says which, and the task runs in the same. Default: single."`
 	Yes        bool     `short:"y" help:"Let tasks read the host variables they name."`
 	registryFlags
 }
@@ -155,7 +157,7 @@ func (c *taskProveCmd) Run(ctx *boundCtx, a *app, g *grammar) error {
 		return err
 	}
 	defer r.Close()
-	proofs, err := a.prove(ctx, r, tasks, proveOptions{concurrent: c.Concurrent, image: c.Image, grammar: g, registries: c.registryFlags})
+	proofs, err := a.prove(ctx, r, tasks, proveOptions{concurrent: c.Concurrent, image: c.Image, uid: sandbox.UIDMode(c.UID), grammar: g, registries: c.registryFlags})
 	if err != nil {
 		return err
 	}
@@ -165,6 +167,7 @@ func (c *taskProveCmd) Run(ctx *boundCtx, a *app, g *grammar) error {
 type proveOptions struct {
 	concurrent int
 	image      string
+	uid        sandbox.UIDMode
 	grammar    *grammar
 	registries registryFlags
 }
@@ -187,7 +190,7 @@ func (a *app) prove(ctx *boundCtx, r *rooms, tasks []*task.Task, o proveOptions)
 	deps.OnEvent = p.event
 	defer p.done()
 	return job.Prove(ctx, job.ProveConfig{
-		Dir: filepath.Join(tmp, "prove"), Tasks: tasks, Image: o.image, Concurrent: o.concurrent, Gold: proofAgents(),
+		Dir: filepath.Join(tmp, "prove"), Tasks: tasks, Image: o.image, UID: o.uid, Concurrent: o.concurrent, Gold: proofAgents(),
 	}, deps)
 }
 

@@ -149,7 +149,10 @@ func (a *attempt) resolve(ctx context.Context) error {
 		a.needs = append(a.needs, n)
 	}
 	a.capped()
-	got, err := a.r.images.task(ctx, t)
+	if note := a.r.uids[t.Name].note; note != "" {
+		a.note(note)
+	}
+	got, err := a.r.images.task(ctx, t, a.uid())
 	if err != nil {
 		return err
 	}
@@ -162,6 +165,7 @@ func (a *attempt) resolve(ctx context.Context) error {
 	}
 	for i := range t.Steps { // better now than when the agent has worked
 		if env, own := a.r.cfg.verifierEnvironment(t, t.Key(i)); own {
+			env.uid = a.uid()
 			if _, err := a.r.images.get(ctx, env); err != nil {
 				return fmt.Errorf("image of the verifier: %w", err)
 			}
@@ -169,6 +173,9 @@ func (a *attempt) resolve(ctx context.Context) error {
 	}
 	return a.compose(ctx)
 }
+
+// uid is the mode of every sandbox of the trial.
+func (a *attempt) uid() sandbox.UIDMode { return a.r.uids[a.p.task.Name].mode }
 
 // note says something aloud: in the result and in the events.
 func (a *attempt) note(text string) {

@@ -22,6 +22,7 @@ type kwargs struct {
 	AgentLimit float64           `json:"agent_timeout_sec,omitempty"`
 	Retries    int               `json:"retries,omitempty"`
 	DiskBytes  int64             `json:"disk_bytes,omitempty"`
+	UID        sandbox.UIDMode   `json:"uid_mode,omitempty"`
 	Network    sandbox.Network   `json:"network,omitempty"` // the job's cap
 	AllowHosts []string          `json:"allow_hosts,omitempty"`
 	MinFree    int64             `json:"min_free_bytes,omitempty"`
@@ -49,6 +50,7 @@ func (r *run) config() store.JobConfig {
 			jc.Tasks = append(jc.Tasks, store.TaskConfig{Path: t.Dir})
 		}
 	}
+	k.UID = c.UID
 	k.Network, k.AllowHosts, k.MinFree = c.Network, c.AllowHosts, c.MinFree
 	if err := json.Unmarshal(raw(k), &jc.Environment.Kwargs); err != nil {
 		jc.Environment.Kwargs = nil // a struct of plain values always decodes into a map
@@ -101,6 +103,7 @@ func Load(dir string, parse func(spec string) (Arm, error)) (Config, error) {
 		Verifier: k.Verifier, AgentLimit: time.Duration(k.AgentLimit * float64(time.Second)), TimeoutMult: jc.TimeoutMultiplier,
 	}
 	cfg.Limits.DiskBytes = k.DiskBytes
+	cfg.UID = k.UID
 	cfg.Network, cfg.AllowHosts = k.Network, k.AllowHosts
 	cfg.Backend = strings.TrimPrefix(jc.Environment.ImportPath, "assay:")
 	cfg.MinFree = k.MinFree

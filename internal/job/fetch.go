@@ -28,7 +28,7 @@ func (m *images) key(env environment) string {
 	case base == "" && env.name != "":
 		return "\x00" + env.name + "\x00" + env.fallback
 	}
-	return env.dir + "\x00" + env.fallback + env.how()
+	return env.dir + "\x00" + env.fallback + env.how() + "\x00" + string(env.uid)
 }
 
 // name is what people know an environment's image by.

@@ -58,7 +58,7 @@ func (a *attempt) request(step string, key task.Key) grade.Request {
 	req := grade.Request{
 		Key: key, Backend: a.r.deps.Backend, Store: a.r.deps.Images, Image: a.image,
 		Inputs: a.p.task.Inputs, Workdir: a.workdir(),
-		Mode: a.verifierMode(key), Limits: a.limits(), UID: a.r.uid,
+		Mode: a.verifierMode(key), Limits: a.limits(), UID: a.uid(),
 		Out:       image.HostPath(a.stepDir(step, "verifier")),
 		Artifacts: image.HostPath(a.stepDir(step, "artifacts")),
 		Later:     a.r.later,
@@ -128,6 +128,7 @@ func (a *attempt) verifierImage(ctx context.Context, key task.Key) (*image.Image
 	if !own {
 		return nil, nil
 	}
+	env.uid = a.uid()
 	got, err := a.r.images.get(ctx, env)
 	if err != nil {
 		return nil, err

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"assay/internal/image"
+	"assay/internal/sandbox"
 	"assay/internal/store"
 	"assay/task"
 	"assay/trial"
@@ -52,11 +53,12 @@ type environment struct {
 	target     string            // stage to build
 	args       map[string]string // of the build
 	beside     bool              // of a service: --image is not for it
+	uid        sandbox.UIDMode   // of RUN, where it is built
 }
 
 // request asks for the image to be built.
 func (e environment) request(base image.Image, find func(context.Context, string) (image.Image, error)) BuildRequest {
-	return BuildRequest{Dir: e.dir, Base: base, Resolve: find, Dockerfile: e.dockerfile, Target: e.target, Args: e.args}
+	return BuildRequest{Dir: e.dir, Base: base, Resolve: find, Dockerfile: e.dockerfile, Target: e.target, Args: e.args, UID: e.uid}
 }
 
 // builds reports whether there is a Dockerfile.
@@ -68,11 +70,13 @@ func (e environment) builds() bool {
 	return e.dir != "" && exists(filepath.Join(e.dir, name))
 }
 
-func (m *images) task(ctx context.Context, t *task.Task) (resolved, error) {
+func (m *images) task(ctx context.Context, t *task.Task, uid sandbox.UIDMode) (resolved, error) {
 	if err := m.alone(t); err != nil {
 		return resolved{}, err
 	}
-	return m.get(ctx, agentEnvironment(t))
+	env := agentEnvironment(t)
+	env.uid = uid
+	return m.get(ctx, env)
 }
 
 func agentEnvironment(t *task.Task) environment {

@@ -46,6 +46,7 @@ type Config struct {
 	TimeoutMult float64           // 1
 	Network     sandbox.Network   // the most a task gets of what it asks for; zero: none
 	AllowHosts  []string          // rules of the operator's own, for every task with an allow-list or no policy
+	UID         sandbox.UIDMode   // of every trial; zero: of the task's proof, else the backend's first
 
 	Backend string // that the job was begun on, as Load tells; empty: whatever Deps has
 	MinFree int64  // bytes that the store's and the job's file systems must have free for anything to begin; 0: not looked at
@@ -84,6 +85,7 @@ type BuildRequest struct {
 	Args       map[string]string
 	// Resolve finds the image of a FROM or --from that Base does not replace.
 	Resolve func(ctx context.Context, ref string) (image.Image, error)
+	UID     sandbox.UIDMode // of RUN
 }
 
 // Summary is what a run of a job came to.

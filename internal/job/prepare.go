@@ -85,6 +85,9 @@ func (r *run) environments(t *task.Task) []environment {
 			all = append(all, env)
 		}
 	}
+	for i := range all {
+		all[i].uid = r.uids[t.Name].mode
+	}
 	return all
 }
 

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"assay/internal/sandbox"
 	"assay/internal/store"
 	"assay/task"
 	"assay/trial"
@@ -25,6 +26,7 @@ type ProveConfig struct {
 	Dir        string // of the job that runs the proof; the caller removes it
 	Tasks      []*task.Task
 	Image      string
+	UID        sandbox.UIDMode // zero: the backend's first, whatever an older proof says
 	Concurrent int
 	Gold       ProofArms
 }
@@ -58,7 +60,10 @@ type ProofRun struct {
 // that doing nothing fails, each time in a fresh copy. A proved task gets its
 // proof.json; one that is not loses a stale one.
 func Prove(ctx context.Context, cfg ProveConfig, deps Deps) ([]Proof, error) {
-	base := Config{Tasks: cfg.Tasks, Image: cfg.Image, Concurrent: cfg.Concurrent}
+	base := Config{Tasks: cfg.Tasks, Image: cfg.Image, UID: cfg.UID, Concurrent: cfg.Concurrent}
+	if m := deps.Backend.Capabilities().UIDModes; base.UID == "" && len(m) > 0 {
+		base.UID = m[0]
+	}
 	gold, idle := base, base
 	gold.Dir, gold.Arms, gold.Attempts = filepath.Join(cfg.Dir, "gold"), []Arm{cfg.Gold.Gold}, goldRuns
 	idle.Dir, idle.Arms, idle.Attempts = filepath.Join(cfg.Dir, "nop"), []Arm{cfg.Gold.Idle}, 1

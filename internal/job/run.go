@@ -35,7 +35,7 @@ type run struct {
 	job    *store.Job
 	images *images
 	can    sandbox.Capabilities // asked once
-	uid    sandbox.UIDMode
+	uids   map[string]uidChoice // by task
 	began  time.Time
 	room   room
 	ending sync.WaitGroup // what is freed in the background
@@ -74,8 +74,8 @@ func Run(ctx context.Context, cfg Config, deps Deps) (Summary, error) {
 		return r.summary, err
 	}
 	r.can = deps.Backend.Capabilities()
-	if m := r.can.UIDModes; len(m) > 0 {
-		r.uid = m[0]
+	if err := r.chooseUIDs(digests); err != nil {
+		return r.summary, err
 	}
 	if err := r.open(); err != nil {
 		return r.summary, err
@@ -235,7 +235,7 @@ func (r *run) begin(p *planned) (*attempt, error) {
 	a.clk = newClock(func(k trial.Kind, m trial.PhaseMark) { r.emit(p.name, p.attempt, k, m) })
 	a.rec = &trial.Record{V: trial.RecordVersion, Attempt: p.attempt, Rep: p.rep, Task: p.digest}
 	a.rec.Modes = trial.Modes{
-		Backend: r.can.Name, UID: string(r.uid), Network: string(a.network()),
+		Backend: r.can.Name, UID: string(a.uid()), Network: string(a.network()),
 		VerifierNetwork: string(sandbox.NetNone), Grade: string(p.task.Key(0).Grade),
 		Verifier: string(a.verifierMode(p.task.Key(0))),
 	}

@@ -81,7 +81,9 @@ func (a *attempt) serviceImage(ctx context.Context, s task.Service) (image.Image
 	if s.Build == nil && s.Image == task.MainImage {
 		return a.image, nil
 	}
-	got, err := a.r.images.get(ctx, serviceEnvironment(s))
+	env := serviceEnvironment(s)
+	env.uid = a.uid()
+	got, err := a.r.images.get(ctx, env)
 	return got.image, err
 }
 

@@ -65,7 +65,7 @@ func (a *attempt) setUp(ctx context.Context) error {
 
 // spec describes a sandbox of this trial on img.
 func (a *attempt) spec(img image.Image) sandbox.Spec {
-	return sandbox.Spec{Image: img, Mounts: a.mounts(), Limits: a.limits(), UID: a.r.uid}
+	return sandbox.Spec{Image: img, Mounts: a.mounts(), Limits: a.limits(), UID: a.uid()}
 }
 
 // mounts are those of every step: a sandbox gets its mounts once.

@@ -204,7 +204,7 @@ func (t *Trial) ModeWords() string {
 }
 
 // Labels are the conditions that a reader of a verdict must know: anything
-// but a sealed verifier without network says so.
+// but a sealed verifier without network and one user id says so.
 func (t *Trial) Labels() []string {
 	var l []string
 	if t.Modes.Verifier != "" && t.Modes.Verifier != "sealed" {
@@ -218,6 +218,9 @@ func (t *Trial) Labels() []string {
 	}
 	if s := t.Modes.Services; s != "" {
 		l = append(l, "services "+line(s, 40))
+	}
+	if u := t.Modes.UID; u != "" && u != "single" {
+		l = append(l, "uid "+u)
 	}
 	if t.Image.Fallback {
 		l = append(l, "fallback image")

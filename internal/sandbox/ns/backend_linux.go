@@ -50,6 +50,7 @@ type Backend struct {
 	apt    map[string]bool                      // by the layers of an image: it has apt
 	opened map[image.HostPath]bool              // layers the keeper has already, if root
 	owners map[image.LayerID]*owners            // layers whose companions were asked for
+	covers uint64                               // how often one was
 	real   map[sandbox.Snapshot]bool            // owners in it are real
 	closed bool
 }
@@ -102,6 +103,9 @@ func (c Config) orDefaults() Config {
 	}
 	if c.Warm == 0 {
 		c.Warm = 1
+	}
+	if c.covers == 0 {
+		c.covers = maxCovers
 	}
 	return c
 }
@@ -377,12 +381,14 @@ func (b *Backend) create(ctx context.Context, spec sandbox.Spec) (*Sandbox, erro
 	if err := b.lend(q.Layers); err != nil {
 		return nil, err
 	}
-	if q.Real {
-		n, err := b.cover(ctx, s.layers)
+	if q.Real && q.Snapshot == "" {
+		covered, done, err := b.cover(ctx, s.layers)
 		if err != nil {
 			return nil, err
 		}
-		if n += len(q.Layers); n > maxLayers {
+		defer done()
+		q.Covers = covered
+		if n := len(q.Layers) + len(slices.DeleteFunc(slices.Clone(covered), func(c string) bool { return c == "" })); n > maxLayers {
 			return nil, fmt.Errorf("%d layers, with those that hold owners, are more than the kernel takes in one tree (%d with what a sandbox adds): %w",
 				n, maxLayers, sandbox.ErrUnsupported)
 		}

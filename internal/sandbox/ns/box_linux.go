@@ -20,8 +20,17 @@ import (
 // stack is a tree without the volume that is written: layers of the store and
 // frozen volumes upon them, both bottom first. It never changes.
 type stack struct {
-	layers []string
+	layers []string // with the companions of those that have one
 	frozen []*volume
+	covers []*volume // those companions
+}
+
+// holds are the volumes that a stack lives by.
+func (s *stack) holds() []*volume {
+	if len(s.covers) == 0 {
+		return s.frozen
+	}
+	return slices.Concat(s.frozen, s.covers)
 }
 
 // lowers lists the directories as an overlay takes them, top first.
@@ -126,7 +135,7 @@ func (k *keeper) snapshot(s sandbox.Snapshot) (*stack, error) {
 	if st == nil {
 		return nil, fmt.Errorf("snapshot %s is not of this backend or was dropped", s)
 	}
-	for _, v := range st.frozen {
+	for _, v := range st.holds() {
 		v.refs++
 	}
 	return st, nil
@@ -153,7 +162,7 @@ func (k *keeper) create(q request, fds []int) (out []int, pid int, err error) {
 		return nil, 0, err
 	}
 	b.on = b.base
-	k.hold(b.on.frozen...)
+	k.hold(b.on.holds()...)
 	if err = k.openBinds(b, q, fds); err != nil {
 		return nil, 0, err
 	}
@@ -194,17 +203,20 @@ func (k *keeper) takeLayers(q request, fds []int) error {
 // openLayers finds the layers of a new stack.
 func (k *keeper) openLayers(q request) (*stack, error) {
 	st := &stack{}
-	for _, l := range q.Layers {
+	for i, l := range q.Layers {
 		p, err := k.openLayer(l, -1)
 		if err != nil {
+			k.release(st.covers...)
 			return nil, fmt.Errorf("layer %s: %w", l, err)
 		}
 		st.layers = append(st.layers, p)
-		k.mu.Lock()
-		c, ok := k.companions[l]
-		k.mu.Unlock()
-		if ok && q.Real {
-			st.layers = append(st.layers, c)
+		if i < len(q.Covers) && q.Covers[i] != "" {
+			c, err := k.covering(q.Covers[i])
+			if err != nil {
+				k.release(st.covers...)
+				return nil, err
+			}
+			st.layers, st.covers = append(st.layers, c.upper()), append(st.covers, c)
 		}
 	}
 	return st, nil
@@ -426,10 +438,10 @@ func (k *keeper) free(b *box) {
 		k.release(b.vol)
 	}
 	if b.on != nil {
-		k.release(b.on.frozen...)
+		k.release(b.on.holds()...)
 	}
 	if b.base != nil {
-		k.release(b.base.frozen...)
+		k.release(b.base.holds()...)
 	}
 	b.vol, b.on, b.base = nil, nil, nil
 }
@@ -461,7 +473,7 @@ func (k *keeper) freeze(q request) error {
 	if b.gone || b.vol == nil {
 		return sandbox.ErrClosed
 	}
-	st := &stack{layers: b.on.layers, frozen: append(slices.Clone(b.on.frozen), b.vol)}
+	st := &stack{layers: b.on.layers, frozen: append(slices.Clone(b.on.frozen), b.vol), covers: b.on.covers}
 	k.hold(b.vol)
 	b.own[b.vol] = true
 	aside, err := b.vol.putAside()
@@ -471,14 +483,14 @@ func (k *keeper) freeze(q request) error {
 	}
 	st = k.settleFlat(b, st)
 	if st, err = k.shallow(st, len(b.base.frozen)); err != nil {
-		b.on = &stack{layers: st.layers, frozen: st.frozen[:len(st.frozen)-1]}
+		b.on = &stack{layers: st.layers, frozen: st.frozen[:len(st.frozen)-1], covers: st.covers}
 		k.release(b.vol)
 		return err
 	}
 	if last := st.frozen[len(st.frozen)-1]; last != b.vol {
 		b.own = map[*volume]bool{last: true} // all of them merged
 	}
-	k.hold(st.frozen...) // once by the box, as its old stack was, and once by the snapshot
+	k.hold(st.holds()...) // once by the box, as its old stack was, and once by the snapshot
 	b.on = st
 	k.replace(b, aside)
 	k.mu.Lock()
@@ -506,7 +518,7 @@ func (k *keeper) shallow(st *stack, from int) (*stack, error) {
 	if err != nil {
 		return st, fmt.Errorf("merge %d snapshots: %w", len(old), err)
 	}
-	out := &stack{layers: st.layers, frozen: append(slices.Clone(st.frozen[:from]), v)}
+	out := &stack{layers: st.layers, frozen: append(slices.Clone(st.frozen[:from]), v), covers: st.covers}
 	k.release(old...)
 	return out, nil
 }
@@ -528,13 +540,13 @@ func (k *keeper) restack(q request) error {
 			return err
 		}
 		if !slices.Equal(st.layers, b.base.layers) {
-			k.release(st.frozen...)
+			k.release(st.holds()...)
 			return fmt.Errorf("snapshot %s is of another image: %w", q.Snapshot, sandbox.ErrUnsupported)
 		}
 	} else {
-		k.hold(st.frozen...)
+		k.hold(st.holds()...)
 	}
-	k.release(b.on.frozen...)
+	k.release(b.on.holds()...)
 	b.on = st
 	k.replace(b, true)
 	return k.freshRoot(b, q.Enter)
@@ -549,7 +561,7 @@ func (k *keeper) drop(s sandbox.Snapshot) error {
 	if st == nil {
 		return fmt.Errorf("there is no snapshot %s", s)
 	}
-	k.release(st.frozen...)
+	k.release(st.holds()...)
 	return nil
 }
 

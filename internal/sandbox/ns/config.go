@@ -42,6 +42,7 @@ type Config struct {
 	Without sandbox.Defences
 
 	oldMounts bool // for a test: see request
+	covers    int  // for a test, instead of maxCovers
 }
 
 // DefaultRootUID is outside the ranges that distributions give to people,

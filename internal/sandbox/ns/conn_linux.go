@@ -69,8 +69,9 @@ type op string
 
 const (
 	opConfigure op = "configure"
-	opOwners    op = "owners" // make the companion of a layer
-	opLayers    op = "layers" // open layers that only root can
+	opOwners    op = "owners"  // make the companion of a layer
+	opUncover   op = "uncover" // let it go
+	opLayers    op = "layers"  // open layers that only root can
 	opCreate    op = "create"
 	opRestack   op = "restack" // drop what is written, stand on a snapshot
 	opFreeze    op = "freeze"
@@ -108,6 +109,7 @@ type request struct {
 	Dirs   []image.Path     `json:",omitempty"` // that must exist
 	Apt    bool             `json:",omitempty"` // the image has apt
 	Real   bool             `json:",omitempty"` // owners are real
+	Covers []string         `json:",omitempty"` // the ids of those Layers that have a companion, "" for the others; empty: none has
 	Disk   bool             `json:",omitempty"`
 	Bytes  int64            `json:",omitempty"`
 	Inodes int64            `json:",omitempty"`

@@ -37,7 +37,7 @@ func (k *keeper) diff(q request, pipe io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer k.release(st.frozen...)
+	defer k.release(st.holds()...)
 	uppers := []string{}
 	for _, v := range slices.Backward(st.frozen) {
 		uppers = append(uppers, v.upper())
@@ -175,8 +175,8 @@ func (k *keeper) peek(q request) error {
 		k.release(v)
 		return fmt.Errorf("peek: %w", err)
 	}
-	st := &stack{layers: b.on.layers, frozen: append(slices.Clone(b.on.frozen), v)}
-	k.hold(b.on.frozen...)
+	st := &stack{layers: b.on.layers, frozen: append(slices.Clone(b.on.frozen), v), covers: b.on.covers}
+	k.hold(b.on.holds()...)
 	k.mu.Lock()
 	k.snaps[q.Snapshot] = st
 	k.mu.Unlock()

@@ -85,7 +85,7 @@ func (k *keeper) settleFlat(b *box, st *stack) *stack {
 	}
 	b.own[f.merged] = true
 	k.release(f.old...)
-	return &stack{layers: st.layers, frozen: frozen}
+	return &stack{layers: st.layers, frozen: frozen, covers: st.covers}
 }
 
 // dropFlat gives back what a box that ends has not used.

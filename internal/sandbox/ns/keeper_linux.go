@@ -43,15 +43,15 @@ type keeper struct {
 	spawner   *spawner
 	oldMounts bool // no lowerdir+
 
-	mu         sync.Mutex
-	next       int
-	boxes      map[string]*box
-	snaps      map[sandbox.Snapshot]*stack
-	layers     map[image.HostPath]string // opened layers, as paths for overlay
-	companions map[image.HostPath]string // of layers whose owners are not all root: see hidden
-	skels      map[string]string
-	spare      spare
-	trash      sync.WaitGroup // what is made and removed in the background
+	mu     sync.Mutex
+	next   int
+	boxes  map[string]*box
+	snaps  map[sandbox.Snapshot]*stack
+	layers map[image.HostPath]string // opened layers, as paths for overlay
+	covers map[string]*volume        // companions of layers by their ids: see hidden
+	skels  map[string]string
+	spare  spare
+	trash  sync.WaitGroup // what is made and removed in the background
 }
 
 // keep serves until the backend is gone.
@@ -64,7 +64,7 @@ func keep() int {
 		return 1
 	}
 	k := &keeper{sock: sock, boxes: map[string]*box{}, snaps: map[sandbox.Snapshot]*stack{},
-		layers: map[image.HostPath]string{}, companions: map[image.HostPath]string{}, skels: map[string]string{}}
+		layers: map[image.HostPath]string{}, covers: map[string]*volume{}, skels: map[string]string{}}
 	r := pid1.Receiver{P: sock}
 	m, fds, err := r.Recv()
 	if err != nil {
@@ -179,6 +179,8 @@ func (k *keeper) answer(q request, fds []int) (out []int, pid int, err error) {
 	case opPeek:
 		err = k.peek(q)
 		k.spawner.settle()
+	case opUncover:
+		err = k.uncover(q)
 	case opDrop:
 		err = k.drop(q.Snapshot)
 	case opDestroy:

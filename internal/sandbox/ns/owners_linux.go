@@ -35,40 +35,101 @@ type hidden struct {
 
 // owners is what a backend knows of a layer's companion.
 type owners struct {
-	mu   sync.Mutex // held while it is being made
+	mu   sync.Mutex // held while it is being made or dropped
 	made bool
-	any  bool // it has one
+	any  bool   // it has one
+	pins int    // of those that need it to stay; guarded by Backend.mu, as is the next one
+	used uint64 // when it was needed last, by Backend.covers
 }
 
-// inMemory is the most bytes that a companion of the keeper's takes of memory
-// where there is a disk for it.
-const inMemory = 64 << 20
+const (
+	// inMemory is the most bytes that a companion takes of memory where there is
+	// a disk for it.
+	inMemory = 64 << 20
+	// maxCovers is how many layers are remembered with their companions: those
+	// made for one grading are never needed again.
+	maxCovers = 512
+)
 
-// cover makes the companions of layers, each once, and says how many there are.
-func (b *Backend) cover(ctx context.Context, layers []image.LayerID) (n int, err error) {
-	for _, l := range layers {
-		b.mu.Lock()
+// cover makes the companions of layers, each once, and lists the layers that
+// have one. They stay until done.
+func (b *Backend) cover(ctx context.Context, layers []image.LayerID) (covered []string, done func(), err error) {
+	b.mu.Lock()
+	all := make([]*owners, len(layers))
+	b.covers++
+	for i, l := range layers {
 		o := b.owners[l]
 		if o == nil {
 			o = &owners{}
 			b.owners[l] = o
 		}
+		o.pins++
+		o.used, all[i] = b.covers, o
+	}
+	b.mu.Unlock()
+	done = func() {
+		b.mu.Lock()
+		for _, o := range all {
+			o.pins--
+		}
 		b.mu.Unlock()
+		b.uncover()
+	}
+	for i, o := range all {
 		o.mu.Lock()
 		if !o.made {
-			if o.any, err = b.coverOne(ctx, l); err == nil {
+			if o.any, err = b.coverOne(ctx, layers[i]); err == nil {
 				o.made = true
 			}
 		}
+		covered = append(covered, "")
 		if o.any {
-			n++
+			covered[i] = string(layers[i])
 		}
 		o.mu.Unlock()
 		if err != nil {
-			return 0, fmt.Errorf("owners of layer %s: %w", l.Short(), err)
+			done()
+			return nil, nil, fmt.Errorf("owners of layer %s: %w", layers[i].Short(), err)
 		}
 	}
-	return n, nil
+	return covered, done, nil
+}
+
+// uncover forgets the layer that was needed longest ago, if they are too many.
+// Trees that stand on its companion keep it.
+func (b *Backend) uncover() {
+	b.mu.Lock()
+	var oldest image.LayerID
+	var victim *owners
+	if len(b.owners) > b.conf.covers {
+		for l, o := range b.owners {
+			if o.pins == 0 && (victim == nil || o.used < victim.used) {
+				oldest, victim = l, o
+			}
+		}
+	}
+	if victim == nil {
+		b.mu.Unlock()
+		return
+	}
+	victim.pins++
+	b.mu.Unlock()
+	victim.mu.Lock()
+	defer victim.mu.Unlock()
+	b.mu.Lock()
+	again := victim.pins > 1 // somebody has come meanwhile; whoever comes from here on waits, and makes it anew
+	b.mu.Unlock()
+	if !again && victim.any {
+		_, fds, _ := b.call(context.Background(), request{Op: opUncover, Covers: []string{string(oldest)}}) // a keeper that is gone took it along
+		closeFDs(fds)
+		victim.any = false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	victim.made = again && victim.made
+	if victim.pins--; victim.pins == 0 && !victim.made {
+		delete(b.owners, oldest)
+	}
 }
 
 func (b *Backend) coverOne(ctx context.Context, l image.LayerID) (bool, error) {
@@ -80,7 +141,7 @@ func (b *Backend) coverOne(ctx context.Context, l image.LayerID) (bool, error) {
 	if len(list) == 0 {
 		return false, nil
 	}
-	q := request{Op: opOwners, Layers: []image.HostPath{b.conf.Store.Dir(l)}, Bytes: bytes, Inodes: int64(len(list))}
+	q := request{Op: opOwners, Layers: []image.HostPath{b.conf.Store.Dir(l)}, Covers: []string{string(l)}, Bytes: bytes, Inodes: int64(len(list))}
 	q.Disk = b.conf.Disk || bytes > inMemory && b.hasScratch()
 	return true, b.stream(ctx, q, func(f *os.File) error {
 		w := bufio.NewWriter(f)
@@ -146,7 +207,7 @@ func hiddenOf(m image.Manifest) (list []hidden, bytes int64) {
 
 // cover makes a layer's companion of what the backend sends.
 func (k *keeper) cover(q request, pipe io.Reader) error {
-	if len(q.Layers) != 1 || k.conf.IDs < 2 {
+	if len(q.Layers) != 1 || len(q.Covers) != 1 || k.conf.IDs < 2 {
 		return fmt.Errorf("%s of %d layers with %d ids", q.Op, len(q.Layers), k.conf.IDs)
 	}
 	layer, err := k.openLayer(q.Layers[0], -1)
@@ -167,9 +228,39 @@ func (k *keeper) cover(q request, pipe io.Reader) error {
 		return err
 	}
 	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.companions[q.Layers[0]] = v.upper() // and its volume lives as long as the keeper
+	old := k.covers[q.Covers[0]]
+	k.covers[q.Covers[0]] = v
+	k.mu.Unlock()
+	if old != nil {
+		k.release(old)
+	}
 	return nil
+}
+
+// uncover lets companions go that no tree stands on.
+func (k *keeper) uncover(q request) error {
+	for _, l := range q.Covers {
+		k.mu.Lock()
+		v := k.covers[l]
+		delete(k.covers, l)
+		k.mu.Unlock()
+		if v != nil {
+			k.release(v)
+		}
+	}
+	return nil
+}
+
+// covering returns a layer's companion, held.
+func (k *keeper) covering(layer string) (*volume, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	v := k.covers[layer]
+	if v == nil {
+		return nil, fmt.Errorf("the owners of layer %s were never sent", layer)
+	}
+	v.refs++
+	return v, nil
 }
 
 // coverer copies entries of a layer with their owners.

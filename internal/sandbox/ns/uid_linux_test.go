@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -264,5 +265,67 @@ func TestOwnersOfMergedSnapshots(t *testing.T) {
 		if got := script(t, s, "stat -c '%n %u:%g %a' /pipe /link /dir /f1 /f49 | tr '\\n' ' '; cat /f1"); got != "/pipe 4:4 644 /link 3:3 777 /dir 2:2 3775 /f1 1:2 644 /f49 49:50 644 1" {
 			t.Errorf("%q", got)
 		}
+	}
+}
+
+// Companions of layers that nobody needs any more go, and those of others stay
+// however many come; a layer may lie elsewhere the next time.
+func TestCompanionsComeAndGo(t *testing.T) {
+	b, st, spec := owned(t)
+	b.conf.covers = 2
+	base := spec.Image.Layers
+	first := make1(t, b, spec)
+	snap, err := first.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	layer := func(tmp *image.Temporary, n int) image.LayerID {
+		t.Helper()
+		w, err := tmp.NewLayer(t.Context(), base...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Abort()
+		if err := w.Add(image.Entry{Path: "n", Type: image.TypeFile, Mode: 0o640, UID: n, GID: n + 1}, strings.NewReader("n")); err != nil {
+			t.Fatal(err)
+		}
+		id, err := w.Commit()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	for round := range 3 {
+		var wait sync.WaitGroup
+		for n := 1; n < 8; n++ {
+			wait.Go(func() {
+				tmp := st.Temporary()
+				defer tmp.Close()
+				sp := spec
+				sp.Extra = []image.LayerID{layer(tmp, n)}
+				s, err := b.Create(t.Context(), sp)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer s.Close()
+				if got := script(t, s, "stat -c %u:%g:%a /n /home/app"); got != fmt.Sprintf("%d:%d:640\n1000:1001:2750", n, n+1) {
+					t.Errorf("round %d: layer %d: %s", round, n, got)
+				}
+			})
+		}
+		wait.Wait()
+	}
+	b.mu.Lock()
+	known := len(b.owners)
+	b.mu.Unlock()
+	if known > 8 { // seven were needed at once at the end, and each end of one lets one go
+		t.Errorf("%d layers are remembered", known)
+	}
+	if err := first.Reset(t.Context(), snap); err != nil {
+		t.Fatal(err)
+	}
+	if got := script(t, first, listOwners); got != ownersOfImage {
+		t.Errorf("a sandbox of before:\n%s", got)
 	}
 }
