@@ -43,7 +43,8 @@ type company struct {
 	port   string
 	mu     sync.Mutex
 	served map[string]int // by first part of the path
-	bad    []string       // requests without the password
+	files  map[string][]byte
+	git    http.Handler
 }
 
 const companyName = "mirror.corp.example"
@@ -51,41 +52,51 @@ const companyName = "mirror.corp.example"
 func newCompany(t *testing.T) *company {
 	t.Helper()
 	c := &company{served: map[string]int{}}
-	cert := c.authority(t)
-	files := c.packages(t)
-	git := http.StripPrefix("/git/", http.FileServer(http.Dir(gitRepository(t))))
-	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		part, _, _ := strings.Cut(r.URL.Path[1:], "/")
-		c.mu.Lock()
-		c.served[part]++
-		user, pass, _ := r.BasicAuth()
-		if part == "pypi" && (user != "dev" || pass != "hunter2pip") || part == "npm" && r.Header.Get("Authorization") != "Bearer hunter2npm" {
-			c.bad = append(c.bad, r.URL.Path)
-			c.mu.Unlock()
-			w.Header().Set("WWW-Authenticate", "Basic")
-			http.Error(w, "who are you?", http.StatusUnauthorized)
-			return
-		}
-		c.mu.Unlock()
-		if part == "git" {
-			git.ServeHTTP(w, r)
-			return
-		}
-		f, ok := files[r.URL.Path]
-		if !ok {
-			http.NotFound(w, r)
-			return
-		}
+	c.files = c.packages(t)
+	c.git = http.StripPrefix("/git/", http.FileServer(http.Dir(gitRepository(t))))
+	c.serve(t)
+	return c
+}
+
+func (c *company) serve(t *testing.T) {
+	t.Helper()
+	s := httptest.NewUnstartedServer(c)
+	s.TLS = &tls.Config{Certificates: []tls.Certificate{c.authority(t)}}
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	_, c.port, _ = net.SplitHostPort(s.Listener.Addr().String())
+}
+
+func (c *company) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	part, _, _ := strings.Cut(r.URL.Path[1:], "/")
+	user, pass, _ := r.BasicAuth()
+	known := true
+	switch part {
+	case "pypi":
+		known = user == "dev" && pass == "hunter2pip"
+	case "apt":
+		known = user == "dev" && pass == "hunter2apt"
+	case "npm":
+		known = r.Header.Get("Authorization") == "Bearer hunter2npm"
+	}
+	c.mu.Lock()
+	c.served[part]++
+	c.mu.Unlock()
+	f, ok := c.files[r.URL.Path]
+	switch {
+	case !known:
+		w.Header().Set("WWW-Authenticate", "Basic")
+		http.Error(w, "who are you?", http.StatusUnauthorized)
+	case part == "git":
+		c.git.ServeHTTP(w, r)
+	case !ok:
+		http.NotFound(w, r)
+	default:
 		if strings.HasSuffix(r.URL.Path, "/") {
 			w.Header().Set("Content-Type", "text/html")
 		}
 		w.Write(bytes.ReplaceAll(f, []byte("BASE"), []byte("https://"+r.Host)))
-	}))
-	s.TLS = &tls.Config{Certificates: []tls.Certificate{cert}}
-	s.StartTLS()
-	t.Cleanup(s.Close)
-	_, c.port, _ = net.SplitHostPort(s.Listener.Addr().String())
-	return c
+	}
 }
 
 // authority makes one and a certificate of it.

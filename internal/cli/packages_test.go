@@ -44,6 +44,15 @@ func TestPackages(t *testing.T) {
 		}
 		return out.String()
 	}
+	base(t, cache, run)
+	t.Run("mirror", func(t *testing.T) { aptMirror(t, filepath.Join(dir, "store")) })
+	packages(t, run)
+}
+
+// base brings the Debian base into the store: the one of the last time, or a
+// new one.
+func base(t *testing.T, cache string, run func(*testing.T, ...string) string) {
+	t.Helper()
 	tarball := filepath.Join(cache, "debian-bookworm-"+baseKey(t)+".tar")
 	if _, err := os.Stat(tarball); err == nil {
 		run(t, "image", "import", tarball, "--name", "debian:bookworm")
@@ -53,6 +62,9 @@ func TestPackages(t *testing.T) {
 		}
 		keepBase(t, tarball, func(to string) { run(t, "image", "export", "debian:bookworm", "-o", to) })
 	}
+}
+
+func packages(t *testing.T, run func(*testing.T, ...string) string) {
 	pattern := "quick"
 	if os.Getenv("ASSAY_PACKAGES_ALL") == "1" {
 		pattern = "*"
