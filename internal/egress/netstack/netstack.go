@@ -56,7 +56,7 @@ const (
 	udpBuffer   = 64 << 10
 
 	udpIdle    = 60 * time.Second // without a packet in either direction
-	nameIdle   = 10 * time.Second // of a socket that asks for names
+	nameIdle   = 2 * time.Second  // that a socket goes on asking for names as one flow
 	lingerTime = 2 * time.Minute  // for a sandbox to take the last bytes of a connection that has ended
 	nicID      = 1
 )

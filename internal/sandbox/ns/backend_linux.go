@@ -660,6 +660,7 @@ func (b *Backend) Close() error {
 		s.ended()
 		s.release()
 	}
+	b.after.Wait() // what the last of them left
 	b.groups.Close()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {

@@ -11,8 +11,12 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
+
+	"go.uber.org/goleak"
 
 	"assay/internal/doctor"
 	"assay/internal/egress"
@@ -25,6 +29,7 @@ import (
 type world struct {
 	gate   *egress.Gate
 	ledger bytes.Buffer
+	close  func()
 }
 
 type names map[string]string
@@ -51,12 +56,13 @@ func newWorld(t *testing.T, rules ...string) *world {
 		}
 		_, _ = io.WriteString(w, "hello "+r.Host)
 	}))
-	t.Cleanup(web.Close)
 	echo, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { echo.Close() })
+	w := &world{}
+	w.close = sync.OnceFunc(func() { web.CloseClientConnections(); web.Close(); echo.Close() })
+	t.Cleanup(w.close)
 	go func() {
 		b := make([]byte, 1<<16)
 		for {
@@ -71,7 +77,6 @@ func newWorld(t *testing.T, rules ...string) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{}
 	inside := []netip.Addr{netip.MustParsePrefix(sandbox.LinkAddr4).Addr(), netip.MustParsePrefix(sandbox.LinkAddr6).Addr()}
 	w.gate = egress.New(egress.Config{
 		Rules: parsed, Ledger: egress.NewLedger(&w.ledger, 0),
@@ -209,6 +214,54 @@ http_proxy= curl -s http://good.example/; echo; curl -s http://good.example/`)
 	}
 }
 
+// Whatever a program throws at its interface, the next connection works, and
+// what this process holds for it is bounded.
+func TestFloodedInterface(t *testing.T) {
+	w := newWorld(t, "*")
+	s := w.sandbox(t, sandbox.NetFull)
+	got := script(t, s, "python3 - <<'EOF'\n"+tries+`
+import os, random, struct, resource, select
+resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+random.seed(1)
+try:
+    raw = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
+    for i in range(20000):
+        n = random.randrange(0, 1480)
+        head = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 20 + n, i & 0xffff, random.choice([0, 0x2000, 0x1fff, 0x2001, 0x4000]), 64,
+            random.choice([6, 17, 1, 58, 44, 0, 255]), 0, socket.inet_aton(random.choice(["198.18.0.2", "127.0.0.1", "8.8.8.8"])), socket.inet_aton("198.41.0.4"))
+        try: raw.sendto(head + os.urandom(n), ("198.41.0.4", 0))
+        except OSError: pass
+    syn = lambda port: struct.pack("!HHIIBBHHH", port, 80, 1, 0, 0x50, 2, 65535, 0, 0)
+    for port in range(1024, 11024):
+        try: raw.sendto(struct.pack("!BBHHHBBH4s4s", 0x45, 0, 40, 1, 0, 64, 6, 0, socket.inet_aton("198.18.0.2"), socket.inet_aton("198.41.0.4")) + syn(port), ("198.41.0.4", 0))
+        except OSError: pass
+except PermissionError: print("no raw sockets")
+u = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); u.setblocking(False)
+for i in range(20000):
+    try: u.sendto(os.urandom(random.randrange(1, 3000)), (f"198.41.{i % 250}.{i % 200}", 1 + i % 60000))
+    except OSError: pass
+many = []
+for i in range(3000):
+    c = socket.socket(); c.setblocking(False); many.append(c); c.connect_ex(("198.41.0.4", 80))
+poll = select.poll()
+for c in many: poll.register(c, select.POLLOUT)
+poll.poll(3000)
+for c in many: c.close()
+print("done")
+EOF
+for i in $(seq 60); do curl -s -m 20 --noproxy '*' http://good.example/ && exit; sleep 1; done`)
+	if got != "done\nhello good.example" {
+		t.Errorf("%s", got)
+	}
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	t.Logf("%d MiB of heap, %d goroutines, %+v", m.HeapAlloc>>20, runtime.NumGoroutine(), w.gate.Totals())
+	if m.HeapAlloc > 200<<20 || runtime.NumGoroutine() > 4000 {
+		t.Errorf("%d MiB of heap, %d goroutines", m.HeapAlloc>>20, runtime.NumGoroutine())
+	}
+}
+
 func ownAddress(t *testing.T) string {
 	addrs, err := net.InterfaceAddrs()
 	if err != nil {
@@ -220,6 +273,57 @@ func ownAddress(t *testing.T) string {
 		}
 	}
 	return "127.0.0.2"
+}
+
+// Sandboxes with interfaces leave no descriptor and no goroutine behind,
+// whatever is still open when they end.
+func TestInterfacesLeaveNothing(t *testing.T) {
+	requireSandbox(t)
+	if err := tryTun(tunDevice, realRoot()); err != nil {
+		t.Skip(err)
+	}
+	w := newWorld(t, "*")
+	_, st := openStore(t)
+	before := goleak.IgnoreCurrent()
+	fds := descriptors(t)
+	b, err := Open(t.Context(), Config{Store: st})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 6 {
+		s, err := b.Create(t.Context(), sandbox.Spec{Image: hostImage(), Network: sandbox.NetFull, Egress: w.gate})
+		if err != nil {
+			t.Fatal(err)
+		}
+		const open = "bash -c 'exec 3<>/dev/tcp/198.41.0.4/80 4<>/dev/udp/198.41.0.4/7; echo x >&4; echo open; sleep 600 <&3' >/dev/null & sleep 0.1; echo"
+		script(t, s, open)
+		if _, err := s.Snapshot(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		script(t, s, open)
+		if i%2 == 0 {
+			if err := s.Reset(t.Context(), ""); err != nil {
+				t.Fatal(err)
+			}
+			script(t, s, open)
+		}
+		if i%3 == 0 { // the rest is the backend's to end
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.gate.Close(); err != nil { // it waits for what goes out
+		t.Fatal(err)
+	}
+	w.close()
+	goleak.VerifyNone(t, before)
+	if n := descriptors(t); n > fds {
+		t.Errorf("%d descriptors, %d before", n, fds)
+	}
 }
 
 // A machine without the device refuses, and says how to get it.

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -119,10 +120,23 @@ func (s *Sandbox) wire(ctx context.Context) error {
 	}
 	o.names = serve(func(ctx context.Context) { s.spec.Egress.Names(ctx, names) })
 	if len(fds) > 1 {
-		tun := os.NewFile(uintptr(fds[1]), "interface")                                    // the init opened it for the poller
-		o.packets = serve(func(ctx context.Context) { _ = s.spec.Egress.Carry(ctx, tun) }) // ends with the sandbox, or the gate
+		o.packets = serve(func(ctx context.Context) { s.carry(ctx, fds[1]) })
 	}
 	return nil
+}
+
+// tun is the host's end of an interface. The kernel needs tens of milliseconds
+// to take one away, which nobody waits for but the backend: Close ends reads and
+// writes, and the descriptor is closed once nobody uses it any more.
+type tun struct{ *os.File }
+
+func (t tun) Close() error { return t.SetDeadline(time.Unix(1, 0)) }
+
+// carry lends an interface to the gate until ctx ends.
+func (s *Sandbox) carry(ctx context.Context, fd int) {
+	f := os.NewFile(uintptr(fd), "interface") // the init opened it for the poller
+	_ = s.spec.Egress.Carry(ctx, tun{f})      // ends with the sandbox, or the gate
+	s.b.after.Go(func() { _ = f.Close() })
 }
 
 // unwire takes it from the gate. A fresh namespace will have another interface;
