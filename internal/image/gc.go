@@ -51,28 +51,40 @@ func (s *Store) Lease(jobDir HostPath, ids ...LayerID) error {
 	if err != nil {
 		return fmt.Errorf("lease layers for %s: %w", job, err)
 	}
-	fi, err := f.Stat()
-	isNew := err == nil && fi.Size() == 0
 	// The newline in front ends what a killed process may have torn.
 	_, err = f.Write(append([]byte("\n"), append(b, '\n')...))
 	if err == nil && !s.opt.Volatile {
 		err = f.Sync()
 	}
-	if err = errors.Join(err, f.Close()); err != nil || !isNew {
+	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	s.tie(job)
-	if s.opt.Volatile {
+	if !s.tie(job) || s.opt.Volatile {
 		return nil
 	}
 	return syncDir(s.path(leasesDir))
 }
 
-// tie gives a new lease a second name inside its job directory. As long as the
+// tie gives a lease a second name inside its job directory. As long as the
 // file has both, the job exists, wherever it was moved to on its file system.
 // Where the store lies on another one there is no such name, and the job's
-// path alone counts.
-func (s *Store) tie(job string) { _ = os.Link(s.leasePath(job), s.tiePath(job)) }
+// path alone counts. It reports whether there may be a new lease.
+func (s *Store) tie(job string) bool {
+	lease, tie := s.leasePath(job), s.tiePath(job)
+	err := os.Link(lease, tie)
+	if !errors.Is(err, fs.ErrExist) {
+		return true
+	}
+	a, errA := os.Lstat(lease)
+	b, errB := os.Lstat(tie)
+	if errA != nil || errB != nil || os.SameFile(a, b) {
+		return false
+	}
+	// Of an earlier lease, which is gone.
+	_ = os.Remove(tie)
+	_ = os.Link(lease, tie)
+	return true
+}
 
 func (s *Store) tiePath(job string) string {
 	sum := sha256.Sum256([]byte(string(s.root) + "\x00" + job))
@@ -182,7 +194,7 @@ func (s *Store) sweep(o GCOptions) (Collected, error) {
 		}
 		c.Layers++
 		c.Freed = append(c.Freed, id)
-		if m, err := s.Manifest(id); err == nil {
+		if m, err := s.manifestIn(s.path(layersDir, d.Name()), id); err == nil {
 			for _, e := range m.Entries {
 				c.Bytes += e.Size
 			}

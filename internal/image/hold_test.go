@@ -256,7 +256,25 @@ func TestMovedJobsKeepTheirLayers(t *testing.T) {
 	if has() != 3 {
 		t.Errorf("%d of 3 layers are left after the job was moved back", has())
 	}
-	if err := os.RemoveAll(a); err != nil {
+	// What ties the job to its lease comes again when it was lost.
+	ties, err := filepath.Glob(filepath.Join(a, ".lease-*"))
+	if err != nil || len(ties) != 2 {
+		t.Fatalf("%v, %v", ties, err)
+	}
+	for _, p := range ties {
+		if err := errors.Join(os.Remove(p), os.WriteFile(p, nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(s.Lease(image.HostPath(a), one, two, three), os.Rename(a, b)); err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	collect(t, s)
+	if has() != 3 {
+		t.Errorf("%d of 3 layers are left after the job was moved again", has())
+	}
+	if err := os.RemoveAll(b); err != nil {
 		t.Fatal(err)
 	}
 	if c := collect(t, s); c.Leases != 2 || has() != 0 {

@@ -175,7 +175,12 @@ func (s *Store) Manifest(id LayerID) (Manifest, error) {
 	if m, ok := s.cache.get(id); ok {
 		return m, nil
 	}
-	b, err := os.ReadFile(filepath.Join(s.place(id), "manifest.json"))
+	return s.manifestIn(s.place(id), id)
+}
+
+// manifestIn reads the manifest of a layer that lies in dir.
+func (s *Store) manifestIn(dir string, id LayerID) (Manifest, error) {
+	b, err := os.ReadFile(filepath.Join(dir, "manifest.json"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return Manifest{}, fmt.Errorf("layer %s: %w", id.Short(), ErrNoLayer)
 	}

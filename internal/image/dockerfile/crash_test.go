@@ -36,9 +36,9 @@ func TestStoreSurvivesKill(t *testing.T) {
 	n, seed := number("ASSAY_STORE_CRASH", 10), uint64(number("ASSAY_CRASH_SEED", int(time.Now().UnixNano())))
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	full := b.reference()
-	t.Logf("%d moments within %s, seed %d", n, 3*full/2, seed)
+	t.Logf("%d moments within %s, seed %d", n, 2*full, seed)
 	for i := range n {
-		b.round(time.Duration(rnd.Int64N(int64(3*full/2))), rnd.IntN(2) == 0, rnd.IntN(2) == 0)
+		b.round(time.Duration(rnd.Int64N(int64(2*full))), rnd.IntN(2) == 0, rnd.IntN(2) == 0)
 		if t.Failed() {
 			t.Fatalf("in round %d of seed %d", i, seed)
 		}
