@@ -34,11 +34,19 @@
 //
 // # Users
 //
-// There is one user id inside, 0. For an ordinary user it is that user; for
-// root it is Config.RootUID, never the machine's root. A command that asks for
-// another user runs as the sandbox's root, and Held says so.
+// User 0 inside is the ordinary user, or for root Config.RootUID, never the
+// machine's root. The keeper has as many more ids as it can get: root gives it
+// a range that is nobody's, an ordinary user what /etc/subuid grants and
+// newuidmap writes. Each sandbox has one id, or all of the keeper's.
 //
-// Programs that give files away or become another user are told that they did
+// With all (modes root and subid) owners and users are real: a command runs as
+// the user it asks for, out of the tree's own /etc/passwd, and may what that
+// user may. Layers on disk belong to one user whatever their manifests say;
+// each that has other owners is covered by a companion of the keeper's, a
+// directory with copies of just those files, right above it in every stack.
+//
+// With one id (mode single) a command that asks for another user runs as the
+// sandbox's root, and Held says so. Programs that give files away or become another user are told that they did
 // (package seccomp): what apt, dpkg, npm and tar need, and a lie. su stays
 // root, and a program that refuses to be root refuses. apt, which looks twice,
 // is told to stay who it is by a file that is in every tree of an image with

@@ -329,3 +329,39 @@ func TestCompanionsComeAndGo(t *testing.T) {
 		t.Errorf("a sandbox of before:\n%s", got)
 	}
 }
+
+// The walls are the same ones, for root inside and for whoever is not.
+func TestAttacksWithRealOwners(t *testing.T) {
+	b, _, _ := owned(t)
+	s := arena(t, b, func(sp *sandbox.Spec) { sp.UID = b.ids.mode })
+	for name := range attacks() {
+		if out := assault(t, s, name); out != "" {
+			t.Error(strings.TrimSpace(out))
+		}
+		for _, user := range []string{"1000:1000", "65535"} {
+			p := sandbox.Command{Args: []string{"/attack", name}, Env: []string{"ASSAY_ATTACK=1", "GORACE=atexit_sleep_ms=0"}, User: user}
+			r, err := sandbox.Exec(t.Context(), s, p, sandbox.ExecOptions{Timeout: 30 * time.Second})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Exit.Code != 0 {
+				t.Errorf("%s as %s: %s%s", name, user, r.Stdout, r.Stderr)
+			}
+		}
+	}
+	if got := script(t, s, "echo alive; grep -c . /proc/self/uid_map; cat /proc/sys/user/max_user_namespaces"); got != "alive\n2\n0" {
+		t.Errorf("after all attacks: %q", got)
+	}
+	// What is a device for the archive's sake is none.
+	if got := script(t, s, "mknod /tmp/kmsg c 1 11 && ls /tmp/kmsg"); got != "" {
+		t.Errorf("a device was made: %q", got)
+	}
+	// Rights that files carry are nobody's.
+	if got := as(t, s, "1000", "cp /bin/cat /tmp/cat; exec /tmp/cat /proc/self/status"); !strings.Contains(got, "NoNewPrivs:\t1") || !strings.Contains(got, "CapPrm:\t0000000000000000") {
+		t.Errorf("%s", got)
+	}
+	script(t, s, "cp /usr/bin/id /tmp/id; chmod 4755 /tmp/id")
+	if got := as(t, s, "1000", "/tmp/id"); got != "uid=1000 gid=0 groups=0" {
+		t.Errorf("a set-uid program: %s", got)
+	}
+}
