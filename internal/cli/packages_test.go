@@ -40,7 +40,7 @@ func TestPackages(t *testing.T) {
 		var out bytes.Buffer
 		args = append([]string{"assay", "--store", filepath.Join(dir, "store")}, args...)
 		if code := Main(args, World{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &out, Env: os.LookupEnv}); code != 0 {
-			t.Fatalf("%q: exit %d\n%s", args, code, &out)
+			t.Fatalf("%q: exit %d\n…%s", args, code, out.Bytes()[max(0, out.Len()-4000):])
 		}
 		return out.String()
 	}
