@@ -22,6 +22,7 @@ type sandboxSelftestCmd struct {
 	Hostile bool   `help:"Make the attacks."`
 	List    bool   `help:"List the attacks and the walls that hold them, and make none."`
 	Only    string `placeholder:"PATTERN" help:"Only attacks whose name matches, e.g. 'get *'."`
+	UID     string `name:"uid" default:"single" enum:"single,root,subid" placeholder:"MODE" help:"Users of the sandboxes that are attacked: single, root (as root), subid (with subordinate ids)."`
 	Image   string `default:"host" placeholder:"NAME" help:"Image to attack from; one without its own C library needs a statically linked assay."`
 }
 
@@ -35,6 +36,7 @@ neither could be shown. What a sandbox does not protect against is in docs/trust
 Examples:
   assay sandbox selftest --hostile
   assay --json sandbox selftest --hostile --only 'fork*'
+  sudo assay sandbox selftest --hostile --uid root
   assay sandbox selftest --list
 
 Exit status: 0 all contained, 1 the attacks could not be made, 2 usage, 4 an attack was not contained.`
@@ -113,7 +115,7 @@ func (c *sandboxSelftestCmd) attack(ctx context.Context, a *app, g *grammar, mat
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return err
 	}
-	o := hostile.Options{Dir: image.HostPath(dir), Image: img, Match: match,
+	o := hostile.Options{Dir: image.HostPath(dir), Image: img, Match: match, UID: sandbox.UIDMode(c.UID),
 		Open: func(ctx context.Context, _ image.HostPath, without sandbox.Defences) (sandbox.Backend, error) {
 			return ns.Open(ctx, ns.Config{Store: r.images, Without: without})
 		}}

@@ -55,6 +55,7 @@ func attacks() []attack {
 		"control group namespace", "host name", "domain name", "capabilities")
 	add("namespaces", sandbox.DefNoNewPrivs, "new privileges")
 	add("namespaces", sandbox.DefNoNewPrivs|sandbox.DefMountAttrs, "capabilities of a file")
+	with(attack{name: "set-id program", class: "namespaces", naked: true, kernelToo: true, loose: sandbox.DefMountAttrs, try: setID})
 	for _, n := range []string{"32-bit calls", "x32 calls"} {
 		with(attack{name: n, class: "namespaces", off: rights, kernelToo: true})
 	}

@@ -52,6 +52,7 @@ type Options struct {
 	Dir   image.HostPath // for stores and bait
 	Image image.Image
 	Match func(attack string) bool // nil: all of them
+	UID   sandbox.UIDMode          // of the sandboxes that are attacked
 }
 
 // marker is where the attacker is mounted, and so its argv[0].

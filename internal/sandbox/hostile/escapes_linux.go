@@ -51,6 +51,7 @@ func escapeAttackers() tries {
 		}),
 		"write a read-only mapping": plain(func() error { return changes(dirtyMapping) }),
 		"capabilities of a file":    plain(fileCapabilities),
+		"set-id program":            plain(setIDProgram),
 		"join the namespaces of init": plain(func() error {
 			fd, err := unix.PidfdOpen(1, 0)
 			if err == nil {
@@ -300,6 +301,45 @@ func fileCapabilities() error {
 		return nil
 	}
 	return errors.New(strings.Join(strings.Fields(string(out)), " "))
+}
+
+// setID runs a set-id program of root's as somebody else.
+func setID(f *field) (bool, string, error) {
+	if !f.naked {
+		return inside(f)
+	}
+	out, err := bareCommand(f.a.name).CombinedOutput()
+	if err != nil {
+		return false, string(out), err
+	}
+	return parse(string(out), "", 0)
+}
+
+func setIDProgram() error {
+	const at = "/tmp/raises"
+	b, err := os.ReadFile("/bin/grep")
+	if err == nil {
+		err = errors.Join(os.WriteFile(at, b, 0o755), os.Chmod(at, 0o755|os.ModeSetuid))
+	}
+	if err != nil {
+		return err
+	}
+	c := exec.Command(at, "^Uid:", "/proc/self/status")
+	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 1000, Gid: 1000}}
+	out, err := c.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%s: %w", out, err)
+	}
+	ids := strings.Fields(string(out))
+	switch {
+	case len(ids) != 5:
+		return fmt.Errorf("%q", out)
+	case ids[1] == "1000" && ids[2] == "0":
+		return nil
+	case ids[1] == "0":
+		return errors.New("there is one user only")
+	}
+	return errors.New(strings.Join(ids, " "))
 }
 
 // memoryBomb fills memory far beyond the limit.

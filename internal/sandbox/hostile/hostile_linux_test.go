@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -51,8 +52,9 @@ func (t table) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, err
 	return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
 }
 
-// Every attack is contained, and has teeth where a wall of ours holds it.
-func TestEveryAttackIsContained(t *testing.T) {
+// place is where attacks are made, and from what image.
+func place(t *testing.T) (string, image.Image) {
+	t.Helper()
 	dir := t.TempDir()
 	for _, f := range ns.Probe(t.Context(), ns.Config{Scratch: image.HostPath(dir)}) {
 		if !f.OK {
@@ -68,6 +70,12 @@ func TestEveryAttackIsContained(t *testing.T) {
 			img.Binds = append(img.Binds, image.Bind{Source: image.HostPath(d), Target: image.Path(d)})
 		}
 	}
+	return dir, img
+}
+
+// Every attack is contained, and has teeth where a wall of ours holds it.
+func TestEveryAttackIsContained(t *testing.T) {
+	dir, img := place(t)
 	made := 0
 	err := hostile.Run(t.Context(), hostile.Options{Open: open, Dir: image.HostPath(dir), Image: img}, func(r hostile.Result) {
 		made++
@@ -111,5 +119,36 @@ func TestAttackersRefuseToRunOutside(t *testing.T) {
 		if strings.Join(strings.Fields(string(b)), " ") == "0 0 4294967295" {
 			t.Errorf("code %d, handled %v", code, handled)
 		}
+	}
+}
+
+// Where a sandbox has many users, what gains rights by changing between them is
+// contained as well.
+func TestAttacksWithManyUsers(t *testing.T) {
+	dir, img := place(t)
+	b, err := open(t.Context(), image.HostPath(dir), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	modes := b.Capabilities().UIDModes
+	if err := b.Close(); err != nil {
+		t.Error(err)
+	}
+	if len(modes) < 2 {
+		t.Skipf("uid modes here: %v", modes)
+	}
+	o := hostile.Options{Open: open, Dir: image.HostPath(dir), Image: img, UID: modes[1], Match: func(a string) bool {
+		return slices.Contains([]string{"set-id program", "capabilities of a file", "new privileges", "capabilities", "trace init", "memory of init",
+			"program of init by its interpreter", "user namespace", "mount a tmpfs", "device node", "signals to init", "fork bomb", "put upon a planted link"}, a)
+	}}
+	made := 0
+	err = hostile.Run(t.Context(), o, func(r hostile.Result) {
+		made++
+		if !r.Contained || r.Bites == false || r.Attack == "set-id program" && r.Bites != true {
+			t.Errorf("%+v", r)
+		}
+	})
+	if err != nil || made != 13 {
+		t.Errorf("%d attacks, %v", made, err)
 	}
 }

@@ -24,6 +24,7 @@ type attack struct {
 	arena       bool             // it aims at something that must be in a namespace of the test
 	kernelToo   bool             // kernels and settings exist that refuse it without our wall
 	race        bool             // it wins at times only
+	loose       sandbox.Defences // more walls that are down in its arena, whose users are those of the sandbox
 	own         bool             // this program belongs to the arena in it
 	try         func(f *field) (worked bool, detail string, err error)
 	spec        func(*sandbox.Spec)
@@ -146,7 +147,7 @@ func (a attack) judge(ctx context.Context, o Options, b, outer sandbox.Backend) 
 	if a.arena {
 		on = inArena(ctx, o, outer, a, "on")
 	} else {
-		on = a.run(ctx, b, o.Image, string(o.Dir), 0, surroundings{won: bare.Rounds})
+		on = a.run(ctx, b, o.Image, string(o.Dir), 0, surroundings{won: bare.Rounds, uid: o.UID})
 	}
 	r.Contained = !on.Worked && on.Err == ""
 	r.Detail = strings.Join(strings.Fields(on.Detail+" "+on.Err), " ")
@@ -161,6 +162,13 @@ func inArena(ctx context.Context, o Options, outer sandbox.Backend, a attack, ho
 		return verdict{Err: err.Error()}
 	}
 	spec.Hostname = arenaName
+	if a.loose != 0 {
+		spec.UID = o.UID
+		if outer, err = o.Open(ctx, o.Dir, outerWalls|a.loose); err != nil {
+			return verdict{Err: err.Error()}
+		}
+		defer outer.Close()
+	}
 	spec.Limits = sandbox.Limits{DiskBytes: 256 << 20, Pids: 1024, MemBytes: 1 << 30}
 	s, err := outer.Create(ctx, spec)
 	if err != nil {
@@ -210,7 +218,8 @@ type field struct {
 type surroundings struct {
 	gate  Gate
 	found *atomic.Int64 // who came to an arena's listeners
-	won   int           // the round in which a race was won without walls
+	uid   sandbox.UIDMode
+	won   int // the round in which a race was won without walls
 }
 
 const bait = "the-secret-of-the-host"
@@ -222,6 +231,7 @@ func (a attack) run(ctx context.Context, b sandbox.Backend, img image.Image, dir
 	f := &field{ctx: ctx, b: b, a: a, off: off, surroundings: around}
 	var err error
 	if f.spec, err = specFor(img); err == nil {
+		f.spec.UID = around.uid
 		f.dir, err = baitDir(dir)
 	}
 	if err != nil {
