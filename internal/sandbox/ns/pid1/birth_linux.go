@@ -58,14 +58,15 @@ func (b Birth) Start() (pid, pidfd int, err error) {
 	if eno != 0 {
 		return 0, -1, syscall.Errno(eno)
 	}
-	var said [8]byte
+	var said [16]byte
 	if m, _ := syscall.Read(report[0], said[:]); m == len(said) {
 		_, _ = syscall.Wait4(int(n), nil, 0, nil) // unless somebody waits for all children
 		syscall.Close(int(c.pidfd))
 		if err != nil {
 			return 0, -1, err
 		}
-		return 0, -1, syscall.Errno(*(*uint64)(unsafe.Pointer(&said)))
+		w := (*[2]uint64)(unsafe.Pointer(&said))
+		return 0, -1, &failure{birthSteps()[w[0]%uint64(len(birthSteps()))], syscall.Errno(w[1])}
 	}
 	return int(n), int(c.pidfd), nil
 }
@@ -87,6 +88,11 @@ func writeMaps(pid, ids, ready int) error {
 	}
 	_, err := syscall.Write(ready, text[:1])
 	return err
+}
+
+// birthSteps are what a child that is not an init yet can fail at.
+func birthSteps() []string {
+	return []string{"take its ids", "take its descriptors", "deny setgroups", "map its user", "map its group", "change its root", "execute its program"}
 }
 
 type mapping struct {
@@ -119,12 +125,13 @@ func (c *labour) clone() (pid, errno uintptr) {
 	cwd-- // AT_FDCWD is -100
 	cwd -= 99
 	var (
-		empty, what uint64
-		e           syscall.Errno
-		fd          uintptr
-		i           int
-		flags       = uintptr(syscall.SIGCHLD) | syscall.CLONE_VFORK | shared | clonePidfd | c.flags
-		maps        = c.maps[:]
+		empty, got uint64
+		what       [2]uint64 // the step of birthSteps that failed, and its errno
+		e          syscall.Errno
+		fd         uintptr
+		i          int
+		flags      = uintptr(syscall.SIGCHLD) | syscall.CLONE_VFORK | shared | clonePidfd | c.flags
+		maps       = c.maps[:]
 	)
 	if c.ready[0] >= 0 {
 		flags &^= syscall.CLONE_VFORK | shared // the parent goes on, to write the maps
@@ -138,7 +145,7 @@ func (c *labour) clone() (pid, errno uintptr) {
 	runtimeAfterForkInChild()
 	if c.ready[0] >= 0 { // before its number may be another file's
 		syscall.RawSyscall(syscall.SYS_CLOSE, uintptr(c.ready[1]), 0, 0)
-		if fd, _, _ = syscall.RawSyscall(syscall.SYS_READ, uintptr(c.ready[0]), uintptr(unsafe.Pointer(&what)), 1); fd != 1 {
+		if fd, _, _ = syscall.RawSyscall(syscall.SYS_READ, uintptr(c.ready[0]), uintptr(unsafe.Pointer(&got)), 1); fd != 1 {
 			e = syscall.EPIPE
 			goto failed
 		}
@@ -146,12 +153,14 @@ func (c *labour) clone() (pid, errno uintptr) {
 			goto failed
 		}
 	}
+	what[0] = 1
 	for i = range c.fds {
 		if _, _, e = syscall.RawSyscall(syscall.SYS_DUP3, uintptr(c.fds[i]), uintptr(i), 0); e != 0 {
 			goto failed
 		}
 	}
 	for i = range maps {
+		what[0] = 2 + uint64(i)
 		m := &maps[i]
 		fd, _, e = syscall.RawSyscall6(syscall.SYS_OPENAT, cwd, uintptr(unsafe.Pointer(m.file)), syscall.O_WRONLY|syscall.O_CLOEXEC, 0, 0, 0)
 		if e != 0 {
@@ -162,17 +171,19 @@ func (c *labour) clone() (pid, errno uintptr) {
 		}
 		syscall.RawSyscall(syscall.SYS_CLOSE, fd, 0, 0)
 	}
+	what[0] = 5
 	if c.root != nil {
 		if _, _, e = syscall.RawSyscall(syscall.SYS_CHROOT, uintptr(unsafe.Pointer(c.root)), 0, 0); e != 0 {
 			goto failed
 		}
 	}
 	syscall.RawSyscall6(syscall.SYS_RT_SIGPROCMASK, sigSetmask, uintptr(unsafe.Pointer(&empty)), 0, 8, 0, 0)
+	what[0] = 6
 	_, _, e = syscall.RawSyscall(syscall.SYS_EXECVE, uintptr(unsafe.Pointer(c.path)), uintptr(argv), uintptr(envv))
 
 failed:
-	what = uint64(e)
-	syscall.RawSyscall(syscall.SYS_WRITE, uintptr(c.report), uintptr(unsafe.Pointer(&what)), 8)
+	what[1] = uint64(e)
+	syscall.RawSyscall(syscall.SYS_WRITE, uintptr(c.report), uintptr(unsafe.Pointer(&what)), 16)
 	for {
 		syscall.RawSyscall(syscall.SYS_EXIT_GROUP, 253, 0, 0)
 	}

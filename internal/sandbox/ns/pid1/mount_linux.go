@@ -42,6 +42,7 @@ type failure struct {
 }
 
 func (f *failure) Error() string { return f.step + ": " + f.err.Error() }
+func (f *failure) Unwrap() error { return f.err }
 
 func failed(step string, e syscall.Errno) error {
 	if e == 0 {
