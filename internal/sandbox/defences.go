@@ -42,6 +42,7 @@ const (
 	DefRelayCap                          // a limit of connections to relays
 	DefHaste                             // no pause between look and use; it holds nothing, but makes a race short
 	DefProgram                           // the program of the first process cannot be changed
+	DefShare                             // a share of what the kernel counts for a user
 	DefArguments                         // a limit of a program's arguments
 	DefOutput                            // a limit of the output that is kept
 	DefEgress                            // what leaves goes through a gate that judges
@@ -56,7 +57,7 @@ func defenceNames() []string {
 		"old root gone", "capabilities", "no new privileges", "descriptors", "seccomp", "death before freeze",
 		"network namespace", "IPC namespace", "UTS namespace", "cgroup namespace", "mount attributes",
 		"read-only mounts", "pids", "open files", "core", "disk", "memory", "tree paths", "kernel trees",
-		"copy caps", "relay cap", "haste", "read-only program", "arguments", "output cap", "egress gate"}
+		"copy caps", "relay cap", "haste", "read-only program", "a share of counters", "arguments", "output cap", "egress gate"}
 }
 
 func (d Defences) String() string {

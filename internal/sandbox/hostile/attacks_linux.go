@@ -39,6 +39,7 @@ func attacks() []attack {
 	with(attack{name: "files of others", class: "process", naked: true, try: beside(false)})
 	with(attack{name: "kill everybody", class: "process", naked: true, try: beside(true)})
 	with(attack{name: "arguments without end", class: "process", off: sandbox.DefArguments, try: huge})
+	with(attack{name: "watchers of others", class: "process", off: sandbox.DefShare, try: starve})
 	with(attack{name: "memory bomb", class: "process", off: sandbox.DefMemory, try: memoryBomb, spec: func(s *sandbox.Spec) { s.Limits.MemBytes = 160 << 20 }})
 	with(attack{name: "output flood", class: "process", off: sandbox.DefOutput, try: outputFlood})
 	add("process", 0, "real-time priority", "a better priority", "real-time disk access", "protection from the memory killer")

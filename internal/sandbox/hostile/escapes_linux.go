@@ -52,6 +52,24 @@ func escapeAttackers() tries {
 		"write a read-only mapping": plain(func() error { return changes(dirtyMapping) }),
 		"capabilities of a file":    plain(fileCapabilities),
 		"set-id program":            plain(setIDProgram),
+		"take all watchers": plain(func() error {
+			for range 200 {
+				if _, err := unix.InotifyInit1(unix.IN_CLOEXEC); err != nil {
+					break
+				}
+			}
+			fmt.Println("ready")
+			time.Sleep(time.Minute)
+			return errors.New("time is up")
+		}),
+		"watch a file": plain(func() error {
+			fd, err := unix.InotifyInit1(unix.IN_CLOEXEC)
+			if err == nil {
+				_, err = unix.InotifyAddWatch(fd, "/tmp", unix.IN_CREATE)
+				unix.Close(fd)
+			}
+			return err
+		}),
 		"join the namespaces of init": plain(func() error {
 			fd, err := unix.PidfdOpen(1, 0)
 			if err == nil {
@@ -301,6 +319,27 @@ func fileCapabilities() error {
 		return nil
 	}
 	return errors.New(strings.Join(strings.Fields(string(out)), " "))
+}
+
+// starve uses up what all sandboxes of a user share and looks whether another
+// one has still any.
+func starve(f *field) (bool, string, error) {
+	stop, err := f.begin("take all watchers")
+	if err != nil {
+		return false, "", err
+	}
+	defer stop()
+	other, err := f.b.Create(f.ctx, f.spec)
+	if err != nil {
+		return false, "", err
+	}
+	defer other.Close()
+	r, err := sandbox.Exec(f.ctx, other, sandbox.Command{Args: []string{marker, "watch a file"}, Env: attackerEnv()}, sandbox.ExecOptions{Timeout: patience})
+	if err != nil {
+		return false, "", err
+	}
+	can, detail, err := parse(string(r.Stdout), string(r.Stderr), r.Exit.Code)
+	return !can, "another sandbox: " + detail, err
 }
 
 // setID runs a set-id program of root's as somebody else.

@@ -88,4 +88,5 @@ var (
 	_ = [1]int{}[uint64(sandbox.DefIPC)^pid1.WithoutIPC]
 	_ = [1]int{}[uint64(sandbox.DefUTS)^pid1.WithoutUTS]
 	_ = [1]int{}[uint64(sandbox.DefTreePaths)^pid1.WithoutTreePaths]
+	_ = [1]int{}[uint64(sandbox.DefShare)^pid1.WithoutShare]
 )

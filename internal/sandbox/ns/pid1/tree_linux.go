@@ -127,6 +127,7 @@ func (s *server) firstProc(dev int) error {
 	if err := s.forbidNesting(proc); err != nil {
 		return err
 	}
+	s.shareCounters(proc)
 	if err := mountOn(atCWD, proc, parkedProc); err != nil {
 		return err
 	}

@@ -22,6 +22,7 @@ const (
 	WithoutUTS
 
 	WithoutTreePaths uint64 = 1 << 23
+	WithoutShare     uint64 = 1 << 29
 )
 
 // WithoutArg begins the argument that tells an init; a decimal number follows.
@@ -76,4 +77,20 @@ func (s *server) mountIn(root, mount int, target string) error {
 	}
 	defer syscall.Close(at)
 	return failed("mount "+target, attach(mount, at))
+}
+
+// watchers is how many inotify instances a sandbox may have: half of what
+// kernels grant a user, which all sandboxes and the rest of the machine share.
+const watchers = "64"
+
+func (s *server) shareCounters(proc int) {
+	if s.lacks(WithoutShare) {
+		return
+	}
+	fd, e := openat2(proc, "sys/user/max_inotify_instances", syscall.O_WRONLY, 0)
+	if e != 0 {
+		return // a kernel that does not count them by namespace
+	}
+	_, _ = syscall.Write(fd, []byte(watchers)) // what is refused leaves it to the user's limit
+	syscall.Close(fd)
 }
