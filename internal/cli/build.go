@@ -67,10 +67,7 @@ func (a *app) builder(g *grammar, r *rooms, network string, allow []string) (*bu
 // job builds for a job.
 func (b *builder) job(ctx context.Context, q job.BuildRequest) (image.Image, error) {
 	o := dockerfile.Options{Dir: image.HostPath(q.Dir), Resolve: q.Resolve, Dockerfile: q.Dockerfile, Target: q.Target, BuildArgs: q.Args, UID: q.UID}
-	if q.Base.ID != "" {
-		o.Resolve = func(context.Context, string) (image.Image, error) { return q.Base, nil }
-	}
-	o.Record = &dockerfile.Record{}
+	o.Base, o.Record = q.Base, &dockerfile.Record{}
 	im, err := b.build(ctx, o)
 	if err != nil || b.records == "" {
 		return im, err

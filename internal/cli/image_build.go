@@ -3,7 +3,6 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -27,7 +26,7 @@ type imageBuildCmd struct {
 	Network      string            `enum:",none,allowlist,full" default:"" help:"What RUN can reach: none; allowlist (the default), the servers of this machine's own package managers and --allow-host; full."`
 	UID          string            `name:"uid" enum:",single,subid,root" default:"" help:"User ids in RUN: single (the default), one id and faked owners; subid or root, all ids: USER is obeyed and owners are kept."`
 	AllowHost    []string          `placeholder:"HOST" help:"Let RUN and ADD reach a host besides: NAME, *.SUFFIX, ADDRESS or CIDR, with an optional :PORT; NAME@private may resolve to a private address. Repeatable."`
-	Progress     string            `enum:"auto,plain,quiet" default:"auto" help:"auto or plain: steps and the output of RUN on stderr; quiet: nothing."`
+	Progress     string            `enum:"auto,plain,quiet" default:"auto" help:"Steps and the output of RUN, on stderr. auto: redrawn on a terminal, else plain; with --json as events on stdout. quiet: nothing."`
 	Timeout      time.Duration     `placeholder:"DURATION" help:"End of one RUN; default none."`
 	Record       string            `placeholder:"FILE" help:"Write what the image was made of, as JSON."`
 }
@@ -42,6 +41,7 @@ Examples:
   assay image build -t my/image:1 .
   assay image build -t my/image:dev --target dev --build-arg VERSION=3 -f docker/Dockerfile .
   assay image build --inherit-mirrors --allow-host github.com -t my/image:1 .
+  assay image build --json . | jq -r 'select(.type == "image.build.step" and .event == "ended") | "\(.seconds) \(.code)"'
   assay image build --secret id=token,src=token.txt --build-context data=../data -t my/image:1 .
 
 Exit status: 0, 1 a step failed or the Dockerfile is not supported, 2 usage, 130 interrupted.`
@@ -64,9 +64,8 @@ func (c *imageBuildCmd) Run(ctx *boundCtx, a *app, g *grammar) error {
 	if err := c.secrets(a, &o); err != nil {
 		return err
 	}
-	if o.Progress = io.Writer(a.Stderr); c.Progress == "quiet" {
-		o.Progress = io.Discard
-	}
+	end := c.narrate(a, g, &o)
+	defer end()
 	r, err := a.open(ctx, g)
 	if err != nil {
 		return err
@@ -77,6 +76,7 @@ func (c *imageBuildCmd) Run(ctx *boundCtx, a *app, g *grammar) error {
 		return err
 	}
 	im, err := b.build(ctx, o)
+	end()
 	if err != nil {
 		return err
 	}

@@ -33,3 +33,6 @@ func (c Caps) orDefault() Caps {
 	}
 	return c
 }
+
+// Caps are the store's.
+func (s *Store) Caps() Caps { return s.opt.Caps }

@@ -78,7 +78,7 @@ type Deps struct {
 // BuildRequest asks for the image of one Dockerfile.
 type BuildRequest struct {
 	Dir  string      // build context on the host; holds the Dockerfile
-	Base image.Image // replaces the base of every FROM when it has an ID
+	Base image.Image // replaces what the built stage stands upon, when it has an ID
 
 	Dockerfile string // relative to Dir; empty: "Dockerfile"
 	Target     string

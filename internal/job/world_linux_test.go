@@ -139,10 +139,7 @@ func (w *world) deps() Deps {
 	return Deps{
 		Images: w.images, Backend: w.spy, Resolve: resolve, Version: "test",
 		Build: func(ctx context.Context, b BuildRequest) (image.Image, error) {
-			o := dockerfile.Options{Store: w.images, Backend: w.spy, Dir: image.HostPath(b.Dir), Resolve: b.Resolve}
-			if b.Base.ID != "" {
-				o.Resolve = func(context.Context, string) (image.Image, error) { return b.Base, nil }
-			}
+			o := dockerfile.Options{Store: w.images, Backend: w.spy, Dir: image.HostPath(b.Dir), Resolve: b.Resolve, Base: b.Base}
 			return dockerfile.Build(ctx, o)
 		},
 		Env: func(name string) (string, bool) { v, ok := w.env[name]; return v, ok },

@@ -14,7 +14,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -38,10 +37,15 @@ type Options struct {
 	// Resolve finds the image of FROM; nil: Store.Resolve. It may give another
 	// base than the file names.
 	Resolve func(ctx context.Context, name string) (image.Image, error)
+	// Base, if it has an ID, stands in for the image that the target stands
+	// upon, wherever the file names that one.
+	Base image.Image
 	// Contexts are further trees by name, for FROM and --from: a directory, or
 	// "docker-image://NAME" for an image of the store.
-	Contexts  map[string]string
-	Progress  io.Writer // steps and the output of RUN; nil: nowhere
+	Contexts map[string]string
+	Progress io.Writer // steps and the output of RUN, as lines; nil: nowhere
+	// Events is told the same as it happens, one event at a time; nil: nobody is.
+	Events    func(Event)
 	BuildArgs map[string]string
 	Secrets   map[string][]byte         // by id; never in a layer, a key or the progress
 	SSH       map[string]image.HostPath // an agent's socket by id
@@ -77,6 +81,7 @@ type build struct {
 	vars    *vars // before FROM
 	context *source
 	stages  []*execution
+	bottom  string        // what the target's lowest FROM names
 	running chan struct{} // holds one token a RUN
 	report  *report
 
@@ -200,6 +205,7 @@ type execution struct {
 	done     chan struct{}
 	err      error
 
+	out    *output // of the step that is done now
 	vars   *vars
 	stack  []image.LayerID
 	binds  []image.Bind
@@ -228,10 +234,7 @@ func (x *execution) run(ctx context.Context) error {
 		}
 		x.stack, x.binds, x.cfg, vars = x.base.stack, x.base.binds, x.base.cfg, x.base.vars.list
 		x.cfg.OnBuild = nil
-		for _, kv := range x.cfg.Env { // as BuildKit: ENV counts again, whatever ARG said after it
-			k, v, _ := strings.Cut(kv, "=")
-			vars = set(vars, k, v)
-		}
+		vars = again(vars, x.cfg.Env)
 	} else {
 		x.stack, x.binds, x.cfg = slices.Clone(x.from.Layers), x.from.Binds, x.from.Config
 		x.cfg.OnBuild = nil

@@ -131,7 +131,7 @@ func (x *execution) pieces(ctx context.Context, c transfer) ([]piece, error) {
 		case c.add && isURL(src):
 			more, err = x.fetched(ctx, c, src)
 		case c.parents:
-			more, err = withParents(ctx, c.tree, src, exclude)
+			more, err = withParents(ctx, c.tree, x.b.o.Store.Caps().Bytes, src, exclude)
 		default:
 			more, err = x.named(ctx, c, src, exclude)
 		}
@@ -162,7 +162,7 @@ func (x *execution) named(ctx context.Context, c transfer, src string, exclude *
 	}
 	var all []piece
 	for _, f := range found {
-		w := walker{t: c.tree, exclude: exclude}
+		w := walker{t: c.tree, left: x.b.o.Store.Caps().Bytes, exclude: exclude}
 		if err := w.collect(ctx, f); err != nil {
 			return nil, err
 		}
@@ -201,7 +201,7 @@ func isArchive(t tree, it item) (bool, error) {
 
 // withParents is COPY --parents: directories above the source come along, from
 // the pivot "/./" on where there is one.
-func withParents(ctx context.Context, t tree, src string, exclude *patternmatcher.PatternMatcher) ([]piece, error) {
+func withParents(ctx context.Context, t tree, left int64, src string, exclude *patternmatcher.PatternMatcher) ([]piece, error) {
 	root, pattern, ok := strings.Cut(src, "/./")
 	if !ok {
 		root, pattern = "/", src
@@ -225,7 +225,7 @@ func withParents(ctx context.Context, t tree, src string, exclude *patternmatche
 				return nil, missing(t, path.Join(r, pattern), err)
 			}
 		}
-		w := walker{t: t, include: include, exclude: exclude}
+		w := walker{t: t, left: left, include: include, exclude: exclude}
 		if err := w.collect(ctx, r); err != nil {
 			return nil, err
 		}

@@ -45,7 +45,7 @@ func (x *execution) mountKey(ctx context.Context, c *instructions.RunCommand) ([
 			if err != nil {
 				return nil, err
 			}
-			w := walker{t: t}
+			w := walker{t: t, left: x.b.o.Store.Caps().Bytes}
 			if err := w.collect(ctx, strings.TrimPrefix(path.Clean("/"+m.Source), "/")); err != nil {
 				return nil, err
 			}
@@ -131,7 +131,7 @@ func (x *execution) bindMount(ctx context.Context, all *mounts, m *instructions.
 	if err != nil {
 		return err
 	}
-	w := walker{t: t}
+	w := walker{t: t, left: x.b.o.Store.Caps().Bytes}
 	if err := w.collect(ctx, strings.TrimPrefix(path.Clean("/"+m.Source), "/")); err != nil {
 		return err
 	}

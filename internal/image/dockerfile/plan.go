@@ -35,6 +35,11 @@ func (b *build) plan(ctx context.Context) (*execution, error) {
 			return nil, &Error{File: b.p.file, Err: fmt.Errorf("it has no stage %q; its stages are %s", b.o.Target, b.names())}
 		}
 	}
+	bottom := target
+	for bottom.base != nil {
+		bottom = bottom.base
+	}
+	b.bottom = bottom.from.Name
 	return target, b.need(ctx, target)
 }
 
@@ -165,6 +170,9 @@ func (b *build) under(ctx context.Context, x *execution) ([]string, error) {
 
 // image finds an image by the name that a Dockerfile gives it.
 func (b *build) image(ctx context.Context, name string) (image.Image, error) {
+	if b.o.Base.ID != "" && name == b.bottom {
+		return b.o.Base, nil
+	}
 	if to, ok := b.o.Contexts[name]; ok {
 		if ref, ok := strings.CutPrefix(to, "docker-image://"); ok {
 			name = ref

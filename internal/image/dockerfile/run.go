@@ -87,7 +87,7 @@ func (x *execution) sandboxed(ctx context.Context, args []string, m *mounts, net
 		return "", err
 	}
 	defer func() { err = errors.Join(err, sb.Close()) }()
-	out := &tail{w: x.b.report, hide: m.secrets}
+	out := &tail{w: x.out, hide: m.secrets}
 	r, err := sandbox.Exec(ctx, sb, sandbox.Command{
 		Args: args, Env: slices.Concat(o.RunEnv, x.vars.proxies(), x.vars.list, m.env), Dir: x.cfg.Workdir, User: x.cfg.User,
 	}, sandbox.ExecOptions{Timeout: o.Timeout, Cap: runOutput, Stdout: out, Stderr: out})

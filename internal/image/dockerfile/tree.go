@@ -144,6 +144,7 @@ func find(ctx context.Context, t tree, pattern string) ([]string, error) {
 // walker collects what lies at a name of a tree.
 type walker struct {
 	t        tree
+	left     int64                          // bytes that files may have, all together
 	include  *patternmatcher.PatternMatcher // nil: everything
 	exclude  *patternmatcher.PatternMatcher // nil: nothing
 	items    []item
@@ -220,6 +221,9 @@ func (w *walker) take(ctx context.Context, it item, take bool) error {
 		return nil // sockets as Docker does
 	}
 	if it.entry.Type == image.TypeFile {
+		if w.left -= it.entry.Size; w.left < 0 {
+			return fmt.Errorf("%q of %d bytes: more than a layer may hold: %w", it.from, it.entry.Size, image.ErrCap)
+		}
 		var err error
 		if it.entry.Digest, err = w.t.digest(ctx, it); err != nil {
 			return err

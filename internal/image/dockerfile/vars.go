@@ -1,6 +1,7 @@
 package dockerfile
 
 import (
+	"fmt"
 	"runtime"
 	"slices"
 	"strings"
@@ -60,6 +61,21 @@ func replace(list []string, key, value string) []string {
 	return list
 }
 
+// again puts what an image's configuration says after what a stage left: as in
+// BuildKit, ENV counts again in a stage upon it, whatever ARG said after it.
+func again(list, env []string) []string {
+	names := map[string]bool{}
+	for _, kv := range env {
+		k, _, _ := strings.Cut(kv, "=")
+		names[k] = true
+	}
+	list = slices.DeleteFunc(slices.Clone(list), func(kv string) bool {
+		k, _, _ := strings.Cut(kv, "=")
+		return names[k]
+	})
+	return append(list, env...)
+}
+
 func get(list []string, key string) (string, bool) {
 	for _, kv := range slices.Backward(list) {
 		if k, v, _ := strings.Cut(kv, "="); k == key {
@@ -79,8 +95,30 @@ func (v *vars) fork(list []string) *vars {
 	return &vars{lex: &lex, build: v.build, meta: v.meta, list: slices.Clone(list)}
 }
 
+// maxExpanded is how long a word may become by its variables, in bytes.
+const maxExpanded = 16 << 20
+
+// affordable refuses a word whose variables could make it too long: each line
+// that names one ten times would make it ten times longer.
+func affordable(word string, env []string) error {
+	n, longest := strings.Count(word, "$"), 0
+	if n == 0 {
+		return nil
+	}
+	for _, kv := range env {
+		longest = max(longest, len(kv))
+	}
+	if n*longest > maxExpanded {
+		return fmt.Errorf("%d variables of up to %d bytes: more than %d bytes in a word", n, longest, maxExpanded)
+	}
+	return nil
+}
+
 func (v *vars) expand(env []string) instructions.SingleWordExpander {
 	return func(word string) (string, error) {
+		if err := affordable(word, env); err != nil {
+			return "", err
+		}
 		s, _, err := v.lex.ProcessWord(word, shell.EnvsFromSlice(env))
 		return s, err
 	}
@@ -88,6 +126,9 @@ func (v *vars) expand(env []string) instructions.SingleWordExpander {
 
 // raw replaces variables in a here-document and leaves its quotes alone.
 func (v *vars) raw(text string) (string, error) {
+	if err := affordable(text, v.list); err != nil {
+		return "", err
+	}
 	lex := shell.NewLex('\\')
 	lex.SkipProcessQuotes = true
 	s, _, err := lex.ProcessWord(text, shell.EnvsFromSlice(v.list))
@@ -95,6 +136,9 @@ func (v *vars) raw(text string) (string, error) {
 }
 
 func (v *vars) words(word string) ([]string, error) {
+	if err := affordable(word, v.list); err != nil {
+		return nil, err
+	}
 	return v.lex.ProcessWords(word, shell.EnvsFromSlice(v.list))
 }
 
