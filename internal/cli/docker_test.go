@@ -64,6 +64,7 @@ func TestDockerJob(t *testing.T) {
 		}
 		slices.Sort(seen[env])
 	}
+	t.Run("services", func(t *testing.T) { dockerServices(t, dir) })
 	if len(seen["ns"]) < 6 || !slices.Equal(seen["docker"], seen["ns"]) {
 		t.Errorf("docker:\n%s\nns:\n%s", strings.Join(seen["docker"], "\n"), strings.Join(seen["ns"], "\n"))
 	}

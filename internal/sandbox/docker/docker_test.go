@@ -1,13 +1,17 @@
 package docker_test
 
 import (
+	"archive/tar"
 	"bufio"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -60,11 +64,51 @@ func base(t testing.TB, st *image.Store) image.Image {
 	if tar == "" {
 		t.Skip("needs a Debian root file system named by ASSAY_BASE_TAR")
 	}
-	im, err := st.Import(t.Context(), image.HostPath(tar), "local/base:1")
+	im, err := st.Import(t.Context(), image.HostPath(slim(t, tar)), "local/base:1")
 	if err != nil {
 		t.Fatal(err)
 	}
 	return im
+}
+
+// slim leaves out of a root file system what is large and what no test needs.
+func slim(t testing.TB, path string) string {
+	t.Helper()
+	in, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	out, err := os.Create(filepath.Join(t.TempDir(), "slim.tar"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	r, w := tar.NewReader(in), tar.NewWriter(out)
+	for {
+		h, err := r.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := strings.TrimPrefix(h.Name, "./")
+		if slices.ContainsFunc([]string{"var/cache/apt/", "var/lib/apt/", "usr/share/locale/", "usr/share/man/", "usr/lib/git-core/"},
+			func(d string) bool { return len(name) > len(d) && strings.HasPrefix(name, d) }) {
+			continue
+		}
+		if err := w.WriteHeader(h); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(w, r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Name()
 }
 
 func open(t testing.TB, st *image.Store) *docker.Backend {
@@ -89,6 +133,7 @@ func TestConformance(t *testing.T) {
 		New:   func(t testing.TB) sandbox.Backend { return open(t, st) },
 		Image: im, Walls: true, Slow: true,
 	})
+	t.Run("services", func(t *testing.T) { services(t, st, im) })
 	t.Run("same layers as ns", func(t *testing.T) { sameLayers(t, st, im) })
 	t.Run("nothing stays of a killed process", func(t *testing.T) { killed(t, st, im) })
 	t.Run("layers that the engine has lost", func(t *testing.T) { lost(t, st, im) })
@@ -117,9 +162,10 @@ func sameLayers(t *testing.T, st *image.Store, im image.Image) {
 		"mv /etc/profile /etc/profile.old; touch -r /etc/passwd /etc/profile.old; echo tmp > /tmp/t",
 		"printf '%s' same > /etc/hostile; chmod 4755 /etc/hostile; rm -f /usr/share/doc/*/copyright",
 	}
+	far := open(t, st)
 	for _, script := range work {
 		var ids []image.LayerID
-		for _, b := range []sandbox.Backend{open(t, st), near} {
+		for _, b := range []sandbox.Backend{far, near} {
 			s, err := b.Create(t.Context(), sandbox.Spec{Image: im})
 			if err != nil {
 				t.Fatal(err)
@@ -268,7 +314,7 @@ func killed(t *testing.T, st *image.Store, im image.Image) {
 		t.Fatalf("the victim said %q: %v", line, err)
 	}
 	owner := strings.TrimSpace(line)
-	if n := docker.Left(t, engine(t), owner); n < 4 { // keeper, sandbox, snapshot, volume
+	if n := docker.Left(t, engine(t), owner); n < 9 { // keeper, its volume, sandbox, snapshot; another, a service, their network and volumes
 		t.Fatalf("only %d things are there before the kill", n)
 	}
 	if err := cmd.Process.Kill(); err != nil {
@@ -307,6 +353,11 @@ func dieSlowly(what string) error {
 		return err
 	}
 	if _, err := s.Snapshot(context.Background()); err != nil {
+		return err
+	}
+	_, err = b.Create(context.Background(), sandbox.Spec{Image: im, Set: &sandbox.Set{Beside: []sandbox.Service{
+		{Name: "db", Image: im, Args: []string{"sleep", "1000"}, Volumes: []sandbox.Volume{{Name: "v", Target: "/v"}, {Target: "/w"}}}}}})
+	if err != nil {
 		return err
 	}
 	fmt.Println(docker.Owner(b))

@@ -1,9 +1,14 @@
 package docker_test
 
 import (
+	"bufio"
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -26,6 +31,27 @@ class H(http.server.BaseHTTPRequestHandler):
     def log_message(self, *a): print("asked", flush=True)
 http.server.HTTPServer(("", 80), H).serve_forever()'`
 
+// gate answers for every host by itself.
+type gate struct{}
+
+func (gate) Proxy(_ context.Context, c net.Conn) {
+	defer c.Close()
+	if r, err := http.ReadRequest(bufio.NewReader(c)); err == nil {
+		said := "through the gate of " + r.Host
+		fmt.Fprintf(c, "HTTP/1.0 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(said), said)
+	}
+}
+
+func (gate) Lookup(context.Context, string) ([]netip.Addr, error) {
+	return nil, &net.DNSError{IsNotFound: true}
+}
+
+func (gate) Carries() bool { return false }
+
+func (gate) Names(_ context.Context, c net.PacketConn) { c.Close() }
+
+func (gate) Carry(_ context.Context, link io.ReadWriteCloser) error { return link.Close() }
+
 func healthy(line string) image.Healthcheck {
 	return image.Healthcheck{Test: []string{"CMD-SHELL", line}, Interval: time.Second, Retries: 20}
 }
@@ -41,10 +67,7 @@ func sh(t testing.TB, s sandbox.Starter, line string) (string, int) {
 
 // Services run beside a sandbox, in order, and are reached by name and by
 // nothing else; they live on through what is done to the sandbox alone.
-func TestServices(t *testing.T) {
-	engine(t)
-	st := store(t)
-	im := base(t, st)
+func services(t *testing.T, st *image.Store, im image.Image) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "word"), []byte("first"), 0o644); err != nil {
 		t.Fatal(err)
@@ -57,7 +80,8 @@ func TestServices(t *testing.T) {
 		After: []sandbox.After{{Service: "web", Condition: sandbox.Healthy}}}
 	flaky := sandbox.Service{Name: "flaky", Image: im, Args: []string{"sh", "-c", "echo x >> /n; [ $(wc -l < /n) = 3 ] || exit 1; exec sleep 1000"}, Restart: sandbox.RestartFailure,
 		Health: healthy("[ $(wc -l < /n) = 3 ]")}
-	spec := sandbox.Spec{Image: im, Set: &sandbox.Set{
+	// With a gate: what is no service is asked of it, by all of them.
+	spec := sandbox.Spec{Image: im, Network: sandbox.NetAllowlist, Egress: gate{}, Set: &sandbox.Set{
 		Main:   sandbox.Service{After: []sandbox.After{{Service: "seed", Condition: sandbox.Completed}}, Volumes: []sandbox.Volume{{Name: "shared", Target: "/shared"}}},
 		Beside: []sandbox.Service{web, seed, flaky}}}
 	s, err := b.Create(t.Context(), spec)
@@ -75,6 +99,9 @@ func TestServices(t *testing.T) {
 	n, ok := s.(sandbox.Composed).Beside("web")
 	if !ok {
 		t.Fatal("no service web")
+	}
+	for _, at := range []sandbox.Starter{s, n} {
+		expect(at, "curl -s http://world.example/", "through the gate of world.example")
 	}
 	expect(s, "echo hello > /shared/x", "")
 	expect(n, "cat /shared/x", "hello\n")

@@ -160,7 +160,7 @@ func (h harness) branches(t *testing.T) {
 	})
 	t.Run("forks of forks", func(t *testing.T) {
 		s := h.create(t)
-		last := h.times(55, 12)
+		last := h.times(55, 6)
 		for i := range last {
 			ok(t, s, "echo "+strings.Repeat("x", i+1)+" > /gen; rm -f /old; mkdir /dir"+strings.Repeat("y", i)+"; echo > /old")
 			snap := snapshot(t, s)
