@@ -25,15 +25,16 @@ import (
 type crashBed struct {
 	bin, set, store string
 	marker          string // argument of every process the job's agents leave behind
+	trials          int    // of the job
 }
 
-const crashTrials = 40
-
-// TestCrash kills a job of 40 trials with SIGKILL, once at each named write,
-// rename and event boundary and at random moments besides, and resumes each:
-// zero lost, zero repeated, zero corrupt, no process left.
-// ASSAY_CRASH_RANDOM sets how many random moments (10), ASSAY_CRASH_SEED the seed,
-// ASSAY_CRASH_EVERY=N takes only every Nth boundary (1).
+// TestCrash kills a job with SIGKILL, once at each named write, rename and event
+// boundary and at random moments besides, and resumes each: zero lost, zero
+// repeated, zero corrupt, no process left.
+// ASSAY_CRASH_TRIALS sets how many trials the job has (12, of which four run at a
+// time: nearly all of the test's time is theirs), ASSAY_CRASH_RANDOM how many
+// random moments (10), ASSAY_CRASH_SEED the seed, ASSAY_CRASH_EVERY=N takes only
+// every Nth boundary (1).
 func TestCrash(t *testing.T) {
 	needSandbox(t)
 	b := newCrashBed(t)
@@ -45,19 +46,13 @@ func TestCrash(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(scratch(t), "job")
-			// some boundaries are passed once a job, others once a trial or event
-			cmd := b.command(dir, fmt.Sprintf("ASSAY_CRASH_AT=%s:%d", name, 1+i%7))
-			err := cmd.Run()
-			if !killed(err) {
-				// passed less often than asked
-				dir = filepath.Join(scratch(t), "job")
-				err = b.command(dir, "ASSAY_CRASH_AT="+name+":1").Run()
-			}
-			if !killed(err) && err == nil {
-				err = b.rerun(dir, name) // passed only when an attempt is set aside
+			times := passed(name)
+			err := b.command(dir, fmt.Sprintf("ASSAY_CRASH_AT=%s:%d", name, 1+i%max(1, times))).Run()
+			if times == 0 && err == nil {
+				err = b.rerun(dir, name)
 			}
 			if !killed(err) {
-				t.Fatalf("boundary %s is never passed: %v", name, err)
+				t.Fatalf("boundary %s is passed less often than %d times: %v", name, 1+i%max(1, times), err)
 			}
 			b.resume(t, dir)
 		})
@@ -81,6 +76,20 @@ func TestCrash(t *testing.T) {
 	}
 }
 
+// passed is how often a boundary is passed in a new job, at least and up to
+// seven times; 0: only when an attempt is set aside.
+func passed(boundary string) int {
+	switch what, _, _ := strings.Cut(boundary, "."); what {
+	case "config":
+		return 1
+	case "summary": // lock.json and result.json
+		return 2
+	case "attempt":
+		return 0
+	}
+	return 7
+}
+
 // number is an environment variable's value.
 func number(name string, standard int) int {
 	if n, err := strconv.Atoi(os.Getenv(name)); err == nil {
@@ -101,6 +110,7 @@ func newCrashBed(t *testing.T) *crashBed {
 	if err != nil {
 		t.Fatal(err)
 	}
+	b.trials = max(8, number("ASSAY_CRASH_TRIALS", 12)&^1)
 	b.marker = fmt.Sprintf("86399.%d", os.Getpid())
 	files := map[string]string{
 		"task.toml":              "[metadata.assay]\ngrade = \"patch\"\nfallback_image = \"host\"\n",
@@ -125,7 +135,7 @@ func newCrashBed(t *testing.T) *crashBed {
 }
 
 func (b *crashBed) command(dir string, env ...string) *exec.Cmd {
-	cmd := exec.Command(b.bin, "run", "-q", "-p", b.set, "-a", "oracle", "-a", "nop", "-k", strconv.Itoa(crashTrials/2), "-n", "4",
+	cmd := exec.Command(b.bin, "run", "-q", "-p", b.set, "-a", "oracle", "-a", "nop", "-k", strconv.Itoa(b.trials/2), "-n", "4",
 		"-o", filepath.Dir(dir), "--job-name", filepath.Base(dir), "--no-report")
 	cmd.Env = append(append(os.Environ(), "ASSAY_STORE="+b.store), env...)
 	return cmd
@@ -204,8 +214,8 @@ func results(t *testing.T, dir string) map[string][]byte {
 func (b *crashBed) check(t *testing.T, dir string) {
 	t.Helper()
 	all := results(t, dir)
-	if len(all) != crashTrials {
-		t.Errorf("%d results, want %d", len(all), crashTrials)
+	if len(all) != b.trials {
+		t.Errorf("%d results, want %d", len(all), b.trials)
 	}
 	data, err := os.ReadFile(filepath.Join(dir, "events.ndjson"))
 	if err != nil {
