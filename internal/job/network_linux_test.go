@@ -1,14 +1,19 @@
 package job
 
 import (
+	"context"
 	"errors"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
 	"assay/internal/egress"
+	"assay/internal/egress/netstack"
 	"assay/internal/sandbox"
 	"assay/task"
 )
@@ -81,6 +86,64 @@ ask() { exec 3<>/dev/tcp/127.0.0.1/3128 || return; printf 'GET http://%s/ HTTP/1
 		}
 		if c.mode == task.VerifierLive && !strings.Contains(ledger, `"phase":"verifier"`) {
 			t.Errorf("%s: the live verifier was not refused: %s", c.name, ledger)
+		}
+	}
+}
+
+// The full network is what a task gets that asks for the public one, or says
+// nothing; another task gets no more of it than it asks for. What is refused
+// stands in the ledger, and the result says what led out.
+func TestFullNetwork(t *testing.T) {
+	w := newWorld(t)
+	if !slices.Contains(w.deps().Backend.Capabilities().Networks, sandbox.NetFull) {
+		t.Skip("no full network here")
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { rw.Write([]byte("word: done")) }))
+	defer server.Close()
+	asks := `ask() { exec 3<>/dev/tcp/$1/80 || return; printf 'GET http://%s/ HTTP/1.0\r\n\r\n' "$1" >&3; cat <&3; }
+{ ask 198.41.0.4 | tail -n 1 | sed -n 's/word: //p' >answer; ask 169.254.169.254; } 2>/dev/null; true`
+	bash := shell("asker", "bash -c '"+strings.ReplaceAll(asks, "'", `'\''`)+"'")
+	for _, c := range []struct {
+		says string
+		cap  sandbox.Network
+		want string
+	}{
+		{"", sandbox.NetFull, "full interface 1.0"},
+		{"allow_internet = true", sandbox.NetFull, "full interface 1.0"},
+		{`network_mode = "public"`, sandbox.NetFull, "full interface 1.0"},
+		{"allow_internet = false", sandbox.NetFull, "none  0.0"},
+		{"network_mode = \"allowlist\"\nallowed_hosts = [\"198.41.0.4\"]", sandbox.NetFull, "allowlist proxy+interface 1.0"},
+		{"network_mode = \"allowlist\"\nallowed_hosts = [\"169.254.169.254\"]", sandbox.NetFull, "allowlist proxy+interface 0.0"},
+		{`network_mode = "public"`, sandbox.NetAllowlist, "none  0.0"},
+		{`network_mode = "public"`, sandbox.NetNone, "none  0.0"},
+	} {
+		x := w.task("x", files{"task.toml": strings.Replace(taskTOML, "[environment]\n", "[environment]\n"+c.says+"\n", 1)})
+		conf := w.config("full", []Arm{bash}, x)
+		conf.Network = c.cap
+		deps := w.deps()
+		deps.Egress = func(r EgressRequest) (Gate, error) {
+			f, err := os.Create(r.Ledger)
+			return fileGate{egress.New(egress.Config{
+				Ledger: egress.NewLedger(f, 0),
+				Link:   netstack.Config{Inside: []netip.Addr{netip.MustParsePrefix(sandbox.LinkAddr4).Addr()}, MTU: sandbox.LinkMTU}.Link,
+				Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+					return (&net.Dialer{}).DialContext(ctx, network, server.Listener.Addr().String())
+				},
+			}), f}, err
+		}
+		if _, err := Run(t.Context(), conf, deps); err != nil {
+			t.Fatal(err)
+		}
+		tr := w.view(conf).Trials[0]
+		if got := tr.Record.Modes.Network + " " + tr.Record.Modes.Outlet + " " + string(tr.Rewards["reward"]); got != c.want || tr.Record.Modes.VerifierNetwork != "none" {
+			t.Errorf("%q below %s: %s, want %s; verifier %s; %s", c.says, c.cap, got, c.want, tr.Record.Modes.VerifierNetwork, tr.Record.Detail)
+		}
+		if ledger := w.text(tr, "agent/egress.ndjson"); strings.HasPrefix(c.want, "none") != (ledger == "") ||
+			ledger != "" && !strings.Contains(ledger, `"via":"tcp","host":"169.254.169.254","port":80,"verdict":"refused"`) {
+			t.Errorf("%q below %s: %s", c.says, c.cap, ledger)
+		}
+		if err := os.RemoveAll(conf.Dir); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

@@ -364,6 +364,8 @@ type spied struct {
 
 func (x *spied) Held() (held, unheld []string) { return x.Sandbox.(sandbox.Held).Held() }
 
+func (x *spied) Outlet() string { return x.Sandbox.(sandbox.Outlet).Outlet() }
+
 func (x *spied) Start(ctx context.Context, c sandbox.Command) (sandbox.Process, error) {
 	if err := x.spy.did("%s start %s", x.name, strings.Join(c.Args, " ")); err != nil {
 		return nil, err
