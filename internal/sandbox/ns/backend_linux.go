@@ -416,7 +416,7 @@ func (b *Backend) create(ctx context.Context, spec sandbox.Spec) (*Sandbox, erro
 		s.release()
 		return nil, err
 	}
-	if err := s.wire(context.WithoutCancel(ctx)); err != nil {
+	if err := s.wireFirst(context.WithoutCancel(ctx)); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	b.mu.Lock()

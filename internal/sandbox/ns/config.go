@@ -41,8 +41,9 @@ type Config struct {
 	// is what everything else uses.
 	Without sandbox.Defences
 
-	oldMounts bool // for a test: see request
-	covers    int  // for a test, instead of maxCovers
+	oldMounts bool   // for a test: see request
+	device    string // for a test: in place of /dev/net/tun
+	covers    int    // for a test, instead of maxCovers
 }
 
 // DefaultRootUID is outside the ranges that distributions give to people,

@@ -275,6 +275,52 @@ func ownAddress(t *testing.T) string {
 	return "127.0.0.2"
 }
 
+// BenchmarkNetworks is what a network adds to a sandbox's life, and what an
+// interface moves.
+func BenchmarkNetworks(b *testing.B) {
+	block := make([]byte, 1<<20)
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for range 256 {
+			if _, err := w.Write(block); err != nil {
+				return
+			}
+		}
+	}))
+	defer web.Close()
+	inside := []netip.Addr{netip.MustParsePrefix(sandbox.LinkAddr4).Addr()}
+	g := egress.New(egress.Config{All: true, Link: netstack.Config{Inside: inside, MTU: sandbox.LinkMTU}.Link,
+		Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, network, web.Listener.Addr().String())
+		}})
+	defer g.Close()
+	be, _ := open(b)
+	for _, n := range be.Capabilities().Networks {
+		b.Run(string(n), func(b *testing.B) {
+			for b.Loop() {
+				s, err := be.Create(b.Context(), sandbox.Spec{Image: hostImage(), Network: n, Egress: g})
+				if err != nil {
+					b.Fatal(err)
+				}
+				s.Close()
+			}
+		})
+	}
+	b.Run("bytes", func(b *testing.B) {
+		s, err := be.Create(b.Context(), sandbox.Spec{Image: hostImage(), Network: sandbox.NetFull, Egress: g})
+		if err != nil {
+			b.Skip(err)
+		}
+		defer s.Close()
+		b.SetBytes(256 << 20)
+		for b.Loop() {
+			r, err := sandbox.Exec(b.Context(), s, sandbox.Command{Args: []string{"curl", "-s", "-o", "/dev/null", "http://198.41.0.4/"}}, sandbox.ExecOptions{})
+			if err != nil || r.Exit.Code != 0 {
+				b.Fatal(err, r)
+			}
+		}
+	})
+}
+
 // Sandboxes with interfaces leave no descriptor and no goroutine behind,
 // whatever is still open when they end.
 func TestInterfacesLeaveNothing(t *testing.T) {
@@ -323,6 +369,42 @@ func TestInterfacesLeaveNothing(t *testing.T) {
 	goleak.VerifyNone(t, before)
 	if n := descriptors(t); n > fds {
 		t.Errorf("%d descriptors, %d before", n, fds)
+	}
+}
+
+// Where the kernel refuses an interface after all, an allow-list has its proxy,
+// and full is refused with the remedy.
+func TestNoInterface(t *testing.T) {
+	requireSandbox(t)
+	w := newWorld(t, "good.example")
+	_, st := openStore(t)
+	b, err := Open(t.Context(), Config{Store: st, device: "/dev/zero"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	var r *doctor.Refusal
+	if s, err := b.Create(t.Context(), sandbox.Spec{Image: hostImage(), Network: sandbox.NetFull, Egress: w.gate}); !errors.As(err, &r) || r.Finding.Remedy == "" {
+		if err == nil {
+			s.Close()
+		}
+		t.Errorf("%v", err)
+	}
+	s, err := b.Create(t.Context(), sandbox.Spec{Image: hostImage(), Network: sandbox.NetAllowlist, Egress: w.gate})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if got := s.(sandbox.Outlet).Outlet(); got != "proxy" {
+		t.Errorf("outlet %q", got)
+	}
+	for range 2 {
+		if got := script(t, s, "curl -s http://good.example/; grep -c : /proc/net/dev"); got != "hello good.example1" {
+			t.Errorf("%q", got)
+		}
+		if err := s.Reset(t.Context(), ""); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

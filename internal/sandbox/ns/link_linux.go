@@ -1,6 +1,7 @@
 package ns
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -75,6 +76,18 @@ func (s *Sandbox) Outlet() string {
 	return ""
 }
 
+// wireFirst is wire for a new sandbox. An allow-list makes do with its proxy
+// where the kernel refuses an interface although the device can be opened.
+func (s *Sandbox) wireFirst(ctx context.Context) error {
+	err := s.wire(ctx)
+	var r *doctor.Refusal
+	if s.spec.Network == sandbox.NetAllowlist && s.wired && errors.As(err, &r) {
+		s.wired = false
+		return s.wire(ctx)
+	}
+	return err
+}
+
 // wire takes the way out from the init and gives it to the gate. No program
 // runs in the tree yet.
 func (s *Sandbox) wire(ctx context.Context) error {
@@ -84,7 +97,7 @@ func (s *Sandbox) wire(ctx context.Context) error {
 	m := pid1.Message{Kind: pid1.Link}
 	var device []int
 	if s.wired {
-		fd, err := unix.Open(tunDevice, unix.O_PATH|unix.O_CLOEXEC, 0)
+		fd, err := unix.Open(s.b.conf.tunDevice(), unix.O_PATH|unix.O_CLOEXEC, 0)
 		if err != nil {
 			return tunRefusal(err)
 		}
@@ -173,9 +186,11 @@ func linkOf() (nums []int64, strs []string) {
 
 const tunDevice = "/dev/net/tun"
 
+func (c Config) tunDevice() string { return cmp.Or(c.device, tunDevice) }
+
 // tun tells why there can be no interfaces, once for the backend's life.
 func (b *Backend) tun() error {
-	b.tunOnce.Do(func() { b.tunErr = tryTun(tunDevice, b.root) })
+	b.tunOnce.Do(func() { b.tunErr = tryTun(b.conf.tunDevice(), b.root) })
 	return b.tunErr
 }
 
