@@ -168,6 +168,9 @@ func (b *Backend) startKeeperWith(i ids) error {
 
 func (b *Backend) configure(ctx context.Context) error {
 	q := request{Op: opConfigure, Root: b.opens, Warm: b.conf.Warm, IDs: b.ids.count(), Disk: b.conf.Disk, Without: b.conf.Without, OldMounts: b.conf.oldMounts}
+	if b.ids.mode == sandbox.UIDSub {
+		q.Trash = b.conf.Store.Trash()
+	}
 	var fds []int
 	defer func() { closeFDs(fds) }()
 	add := func(dir string) error {

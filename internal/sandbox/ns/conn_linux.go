@@ -98,6 +98,7 @@ type request struct {
 	Scratch image.HostPath `json:",omitempty"` // fds: its mount, if Root
 	Warm    int            `json:",omitempty"`
 	IDs     int            `json:",omitempty"` // how many are mapped
+	Trash   image.HostPath `json:",omitempty"` // a directory to be emptied of what only these ids can remove
 	// Without: walls that are left out; see Config.
 	Without sandbox.Defences `json:",omitempty"`
 	// OldMounts: mount as kernels before 6.5 can, for a test.

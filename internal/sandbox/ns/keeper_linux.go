@@ -226,6 +226,9 @@ func (k *keeper) setUp(fds []int) (notes []reply, err error) {
 	if onDisk != nil {
 		notes = append(notes, replyError(stepError(stepScratch, onDisk)))
 	}
+	if k.conf.Trash != "" {
+		k.trash.Go(k.emptyTrash)
+	}
 	switch {
 	case k.conf.Disk && onDisk != nil:
 		return nil, stepError(stepScratch, onDisk)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -363,5 +365,35 @@ func TestAttacksWithRealOwners(t *testing.T) {
 	script(t, s, "cp /usr/bin/id /tmp/id; chmod 4755 /tmp/id")
 	if got := as(t, s, "1000", "/tmp/id"); got != "uid=1000 gid=0 groups=0" {
 		t.Errorf("a set-uid program: %s", got)
+	}
+}
+
+// An ordinary user is rid of what other ids left in a cache mount, once the
+// store has let it go.
+func TestTrashOfOtherIDs(t *testing.T) {
+	b, st, spec := owned(t)
+	if b.ids.mode != sandbox.UIDSub {
+		t.Skip("real root removes everything itself")
+	}
+	gone := filepath.Join(string(st.Trash()), "let-go")
+	if err := os.Mkdir(gone, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	spec.Mounts = []sandbox.Mount{{Host: image.HostPath(gone), Target: "/cache"}}
+	s := make1(t, b, spec)
+	script(t, s, "mkdir /cache/d; echo x > /cache/d/f; chown -R 42:42 /cache/d; chmod 700 /cache/d")
+	s.Close()
+	if err := os.RemoveAll(gone); err == nil {
+		t.Fatal("the user could remove it alone: the test is none")
+	}
+	next, err := Open(t.Context(), Config{Store: st})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := next.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(gone); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("left: %v", err)
 	}
 }

@@ -214,6 +214,23 @@ func sweepScratch(dir string) {
 	}
 }
 
+// emptyTrash removes what the store could not: its user is not the owner of
+// what other ids have left in a host directory.
+func (k *keeper) emptyTrash() {
+	fd, err := k.openHost(k.conf.Trash)
+	if err != nil {
+		return // what stays is left to the next keeper
+	}
+	defer unix.Close(fd)
+	names, err := os.ReadDir(fdPath(fd))
+	if err != nil {
+		return
+	}
+	for _, n := range names {
+		_ = os.RemoveAll(filepath.Join(fdPath(fd), n.Name()))
+	}
+}
+
 func (k *keeper) closeScratch() {
 	if k.scratch == "" {
 		return
