@@ -85,7 +85,7 @@ func (r *composeReader) other(k key, name string, v any) {
 	case name == "cap_add":
 		for i, c := range asList(v) {
 			if !slices.Contains(usualCapabilities, strings.TrimPrefix(strings.ToUpper(r.plain(c)), "CAP_")) {
-				r.refuse(k.at(i), "capability %s is none of those that a container has by default", clip(r.plain(c), 40))
+				r.refuse(k.at(i), "capability %s is none of those that a service has", clip(r.plain(c), 40))
 			}
 		}
 	case name == "security_opt" && !slices.ContainsFunc(asList(v), func(o any) bool {
@@ -99,9 +99,9 @@ func (r *composeReader) other(k key, name string, v any) {
 	}
 }
 
-// usualCapabilities are Docker's own.
+// usualCapabilities are Docker's own but NET_RAW, which no service has.
 var usualCapabilities = []string{"CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID", "SETPCAP",
-	"NET_BIND_SERVICE", "NET_RAW", "SYS_CHROOT", "MKNOD", "AUDIT_WRITE", "SETFCAP"}
+	"NET_BIND_SERVICE", "SYS_CHROOT", "MKNOD", "AUDIT_WRITE", "SETFCAP"}
 
 func asList(v any) []any {
 	l, _ := v.([]any)
@@ -616,8 +616,11 @@ func (r *composeReader) deploy(k key, v any, s *Service) {
 func (r *composeReader) sysctls(k key, v any) map[string]string {
 	m := r.mapping(k, v)
 	for _, name := range sortedKeys(m) {
-		if !strings.HasPrefix(name, "net.") {
+		switch {
+		case !strings.HasPrefix(name, "net."):
 			r.refuse(k, "%s is a setting of the machine; only net.* are a container's own", describe(name))
+		case strings.HasPrefix(name, "net.ipv6."):
+			r.refuse(k, "%s: the trial's network has no IPv6", describe(name))
 		}
 	}
 	return m

@@ -123,6 +123,8 @@ func TestComposeRefuses(t *testing.T) {
 		"gpus":            {"gpus: all", "gpus:"},
 		"reserved gpu":    {"deploy: {resources: {reservations: {devices: [{capabilities: [gpu]}]}}}", "deploy.resources.reservations.devices: it takes a wall"},
 		"capability":      {"cap_add: [SYS_ADMIN]", "cap_add[0]: capability SYS_ADMIN"},
+		"raw sockets":     {"cap_add: [NET_RAW]", "capability NET_RAW"},
+		"ipv6":            {"sysctls: {net.ipv6.conf.all.disable_ipv6: 0}", "has no IPv6"},
 		"every one":       {"cap_add: [ALL]", "capability ALL"},
 		"profile off":     {"security_opt: [\"seccomp:unconfined\"]", "security_opt: it takes"},
 		"socket":          {"volumes: [\"/var/run/docker.sock:/var/run/docker.sock\"]", "volumes[0]: whoever holds the engine's socket"},

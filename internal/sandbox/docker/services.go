@@ -351,6 +351,9 @@ func (s *Sandbox) placed(c *containerSpec) {
 	}
 	h := &c.HostConfig
 	h.NetworkMode = s.set.network
+	// Who may write frames by hand can address the machine itself, which is on
+	// the other side of every one of its bridges.
+	h.CapAdd = slices.DeleteFunc(h.CapAdd, func(c string) bool { return c == "NET_RAW" })
 	// What is no service has no name: the engine's resolver asks nobody.
 	h.DNS = []string{"127.0.0.1"}
 	c.NetworkingConfig = &networking{map[string]endpoint{s.set.network: s.endpoint()}}

@@ -182,6 +182,9 @@ E`, port))
 	if out != "" {
 		t.Error(out)
 	}
+	if out, _ := sh(t, s, "cat /proc/net/if_inet6; python3 -c 'import socket; socket.socket(socket.AF_PACKET, socket.SOCK_RAW)' 2>&1 | tail -n 1"); !strings.Contains(out, "PermissionError") || strings.Contains(out, "eth0") {
+		t.Errorf("frames can be written by hand, or there is IPv6: %s", out)
+	}
 	begin := time.Now()
 	if out, code := sh(t, s, "getent hosts example.com"); code == 0 {
 		t.Errorf("a name of the world is answered: %s", out)
