@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 	"text/tabwriter"
 
@@ -174,11 +173,13 @@ type proveOptions struct {
 
 // prove runs the proof and writes proof.json beside each sound task.
 func (a *app) prove(ctx *boundCtx, r *rooms, tasks []*task.Task, o proveOptions) ([]job.Proof, error) {
-	tmp, err := os.MkdirTemp("", "assay-prove-")
+	// What a killed process leaves there goes when the store is opened next,
+	// and with it what the proof's jobs lease.
+	tmp, err := r.images.Private()
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(tmp)
+	defer tmp.Close()
 	deps, err := a.deps(o.grammar, r, "")
 	if err != nil {
 		return nil, err
@@ -190,7 +191,7 @@ func (a *app) prove(ctx *boundCtx, r *rooms, tasks []*task.Task, o proveOptions)
 	deps.OnEvent = p.event
 	defer p.done()
 	return job.Prove(ctx, job.ProveConfig{
-		Dir: filepath.Join(tmp, "prove"), Tasks: tasks, Image: o.image, UID: o.uid, Concurrent: o.concurrent, Gold: proofAgents(),
+		Dir: string(tmp.Path("prove")), Tasks: tasks, Image: o.image, UID: o.uid, Concurrent: o.concurrent, Gold: proofAgents(),
 	}, deps)
 }
 

@@ -120,11 +120,16 @@ func Make(ctx context.Context, o Options) (image.Image, Record, error) {
 }
 
 func make1(ctx context.Context, o Options) (image.Image, Record, error) {
-	debs, err := o.download(ctx)
+	// What a killed process leaves there goes when the store is opened next.
+	work, err := o.Store.Private()
 	if err != nil {
 		return image.Image{}, Record{}, err
 	}
-	defer os.Remove(debs)
+	defer work.Close()
+	debs, err := o.download(ctx, work)
+	if err != nil {
+		return image.Image{}, Record{}, err
+	}
 	bare, err := o.unpack(ctx, debs)
 	if err != nil {
 		return image.Image{}, Record{}, fmt.Errorf("unpack: %w", err)
@@ -159,9 +164,9 @@ func find() (string, error) {
 	}}
 }
 
-// download fetches the index and the packages into one archive; those that
-// are in the cache already are not fetched again.
-func (o *Options) download(ctx context.Context) (string, error) {
+// download fetches the index and the packages into one archive in work; those
+// that are in the cache already are not fetched again.
+func (o *Options) download(ctx context.Context, work *image.Private) (string, error) {
 	tool, err := find()
 	if err != nil {
 		return "", err
@@ -170,30 +175,20 @@ func (o *Options) download(ctx context.Context) (string, error) {
 	if err := os.MkdirAll(cache, 0o700); err != nil {
 		return "", fmt.Errorf("download: %w", err)
 	}
-	work, err := os.MkdirTemp(o.Cache, "work-")
-	if err != nil {
-		return "", fmt.Errorf("download: %w", err)
-	}
-	defer os.RemoveAll(work)
-	f, err := os.CreateTemp(o.Cache, "debs-*.tar.gz")
-	if err != nil {
-		return "", fmt.Errorf("download: %w", err)
-	}
-	f.Close()
-	args := append(o.args(), "--cache-dir="+cache, "--make-tarball="+f.Name(), o.Suite, filepath.Join(work, "tree"), strings.TrimRight(o.Through, "/"))
+	debs := string(work.Path("debs.tar.gz"))
+	args := append(o.args(), "--cache-dir="+cache, "--make-tarball="+debs, o.Suite, string(work.Path("tree")), strings.TrimRight(o.Through, "/"))
 	cmd := exec.CommandContext(ctx, tool, args...)
 	last := &tail{w: o.Progress}
 	cmd.Stdout, cmd.Stderr = last, last
 	cmd.WaitDelay = 5 * time.Second // a child of the script may hold the pipe
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	if err := cmd.Run(); err != nil {
-		os.Remove(f.Name())
 		if cause := context.Cause(ctx); cause != nil {
 			err = cause
 		}
 		return "", fmt.Errorf("download: %s: %w; packages that came are kept in %s; its last output:\n%s", tool, err, cache, last.last)
 	}
-	return f.Name(), nil
+	return debs, nil
 }
 
 func (o *Options) args() []string {

@@ -76,7 +76,7 @@ func TestDeadMirror(t *testing.T) {
 	if _, err := o.Store.Resolve("t/dead:1"); err == nil {
 		t.Error("an image was named")
 	}
-	left, _ := filepath.Glob(o.Cache + "/*-*")
+	left, _ := filepath.Glob(string(o.Store.Root()) + "/tmp/*")
 	if len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
