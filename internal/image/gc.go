@@ -155,7 +155,6 @@ func (s *Store) GC(ctx context.Context, o GCOptions) (Collected, error) {
 	s.sweepCache()
 	c.Bytes += s.sweepPartial(max(0, o.Young))
 	s.sweepMounts()
-	s.sweepProbes()
 	if err := s.emptyTrash(ctx); err != nil {
 		return c, fmt.Errorf("collect layers: %w", err)
 	}

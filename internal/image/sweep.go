@@ -5,16 +5,12 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 )
 
-const (
-	// stalePartial is how long a pull that was cut off waits for the next one.
-	stalePartial = 7 * 24 * time.Hour
-	staleProbe   = time.Hour // probes take milliseconds
-)
+// stalePartial is how long a pull that was cut off waits for the next one.
+const stalePartial = 7 * 24 * time.Hour
 
 // tidy removes what processes that were killed left behind, and never what a
 // live one is making. It lists a few short directories, so that opening a store
@@ -102,19 +98,6 @@ func (s *Store) sweepTorn() {
 			if strings.HasPrefix(d.Name(), ".") {
 				_ = os.Remove(s.path(dir, d.Name()))
 			}
-		}
-	}
-}
-
-// sweepProbes removes what killed probes of the file system left.
-func (s *Store) sweepProbes() {
-	all, err := filepath.Glob(s.path(".probe-*"))
-	if err != nil {
-		return
-	}
-	for _, p := range all {
-		if fi, err := os.Lstat(p); err == nil && time.Since(fi.ModTime()) > staleProbe {
-			_ = removeTree(p)
 		}
 	}
 }

@@ -219,11 +219,11 @@ func (b *Backend) configure(ctx context.Context) error {
 
 // likeLayer makes a directory in the store that has what layers have.
 func (b *Backend) likeLayer() (dir string, remove func(), err error) {
-	dir, err = os.MkdirTemp(string(b.conf.Store.Root()), ".probe-")
+	p, err := b.conf.Store.Private()
 	if err != nil {
 		return "", nil, err
 	}
-	remove = func() { _ = os.RemoveAll(dir) }
+	dir, remove = string(p.Path(".")), func() { _ = p.Close() } // what stays is swept by the next start
 	in := dir + "/d"
 	if err = os.Mkdir(in, 0o755); err == nil {
 		err = unix.Setxattr(in, "user.overlay.opaque", []byte("y"), 0)
