@@ -50,6 +50,7 @@ Examples:
   assay run -p tasks -a oracle -a nop
   assay run -p tasks/fix-csv -a command:'./my-agent --yes' -k 5 --job-name try1
   assay run -p tasks -a oracle -k 10 --plan
+  assay run -p tasks -a command:./my-agent --network full
   assay run -p tasks -a oracle --min-free 20G --mirror https://mirror.example
   assay run -p tasks -a command:'pip install requests && ./agent' --allow-host pypi.org --allow-host '*.pythonhosted.org'
 
