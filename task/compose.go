@@ -37,7 +37,7 @@ func (t *Task) Sidecars() ([]Sidecar, error) {
 	if err != nil {
 		return nil, err
 	}
-	doc, err := parseYAML(file, text)
+	doc, err := parseCompose(file, text)
 	if err != nil {
 		return nil, err
 	}

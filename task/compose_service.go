@@ -144,7 +144,7 @@ func (t *Task) Compose(env []string) (*Compose, error) {
 	if err != nil {
 		return nil, err
 	}
-	doc, err := parseYAML(file, text)
+	doc, err := parseCompose(file, text)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package task
 
 import (
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -112,53 +113,55 @@ networks: {back: {internal: true}, front: }
 // What would open a wall, or reach this machine, is refused where it stands.
 func TestComposeRefuses(t *testing.T) {
 	for name, c := range map[string]struct{ service, want string }{
-		"privileged":      {"privileged: true", "4:5: service \"db\": privileged: it takes a wall"},
-		"host network":    {"network_mode: host", "4:5: service \"db\": network_mode:"},
-		"other's network": {"network_mode: \"container:x\"", "network_mode:"},
-		"host pid":        {"pid: host", "pid: it takes a wall"},
-		"host ipc":        {"ipc: host", "ipc: it takes a wall"},
-		"users":           {"userns_mode: host", "userns_mode:"},
-		"cgroup":          {"cgroup: host", "cgroup:"},
-		"devices":         {"devices: [\"/dev/kvm\"]", "devices: it takes a wall"},
-		"gpus":            {"gpus: all", "gpus:"},
-		"reserved gpu":    {"deploy: {resources: {reservations: {devices: [{capabilities: [gpu]}]}}}", "deploy.resources.reservations.devices: it takes a wall"},
-		"capability":      {"cap_add: [SYS_ADMIN]", "cap_add[0]: capability SYS_ADMIN"},
-		"raw sockets":     {"cap_add: [NET_RAW]", "capability NET_RAW"},
-		"ipv6":            {"sysctls: {net.ipv6.conf.all.disable_ipv6: 0}", "has no IPv6"},
-		"every one":       {"cap_add: [ALL]", "capability ALL"},
-		"profile off":     {"security_opt: [\"seccomp:unconfined\"]", "security_opt: it takes"},
-		"socket":          {"volumes: [\"/var/run/docker.sock:/var/run/docker.sock\"]", "volumes[0]: whoever holds the engine's socket"},
-		"socket api":      {"use_api_socket: true", "use_api_socket:"},
-		"host path":       {"volumes: [\"/etc:/host\"]", "volumes[0]: \"/etc\" is outside of the task's environment/"},
-		"home":            {"volumes: [\"~/.ssh:/k\"]", "outside of the task"},
-		"up":              {"volumes: [\"../tests:/t\"]", "outside of the task's environment/"},
-		"up, long":        {"volumes: [{type: bind, source: ../solution, target: /s}]", "outside of the task's environment/"},
-		"link out":        {"volumes: [\"./out:/t\"]", "a link leads out"},
-		"link to tests":   {"volumes: [\"./in:/t\"]", "leads to tests"},
-		"over proc":       {"volumes: [\"data:/proc/sys\"]", "nothing is put over /proc"},
-		"over init":       {"tmpfs: /.assay", "nothing is put over /.assay"},
-		"relative target": {"volumes: [\"data:x\"]", "must be an absolute path"},
-		"undeclared":      {"volumes: [\"other:/x\"]", "not declared"},
-		"npipe":           {"volumes: [{type: npipe, source: a, target: /x}]", "type \"npipe\""},
-		"build outside":   {"build: ../..", "outside of the task's"},
-		"build from git":  {"build: https://example.com/x.git", "only directories of the task"},
-		"ssh in build":    {"build: {context: ., ssh: [default]}", "build.ssh: is not supported"},
-		"host gateway":    {"extra_hosts: [\"host.docker.internal:host-gateway\"]", "the machine itself is out of reach"},
-		"sysctl":          {"sysctls: [kernel.msgmax=1]", "only net.*"},
-		"extends":         {"extends: {file: /etc/passwd, service: x}", "extends: is not read"},
-		"env file":        {"env_file: /proc/self/environ", "outside of the task's"},
-		"cycle":           {"depends_on: [db]", "wait for each other"},
-		"no such":         {"depends_on: [cache]", "there is no service \"cache\""},
-		"waits for main":  {"depends_on: [main]", "it comes last"},
-		"unknown":         {"frobnicate: 1", "frobnicate: is not known here"},
-		"needed variable": {"hostname: \"${NAME:?say which}\"", "variable NAME is not set: say which"},
-		"open variable":   {"hostname: \"${NAME\"", "not closed"},
-		"no dollar":       {"hostname: \"$ 5\"", "write $$"},
-		"deep variable":   {"hostname: \"" + strings.Repeat("${A:-", 30) + strings.Repeat("}", 30) + "\"", "nested too deep"},
-		"secret":          {"secrets: [x]", "secrets: is not supported"},
-		"runtime":         {"runtime: nvidia", "runtime:"},
-		"replicas":        {"deploy: {replicas: 3}", "runs once"},
-		"anchor":          {"labels: &a {x: 1}", "anchors"},
+		"privileged":       {"privileged: true", "4:5: service \"db\": privileged: it takes a wall"},
+		"host network":     {"network_mode: host", "4:5: service \"db\": network_mode:"},
+		"other's network":  {"network_mode: \"container:x\"", "network_mode:"},
+		"host pid":         {"pid: host", "pid: it takes a wall"},
+		"host ipc":         {"ipc: host", "ipc: it takes a wall"},
+		"users":            {"userns_mode: host", "userns_mode:"},
+		"cgroup":           {"cgroup: host", "cgroup:"},
+		"devices":          {"devices: [\"/dev/kvm\"]", "devices: it takes a wall"},
+		"gpus":             {"gpus: all", "gpus:"},
+		"reserved gpu":     {"deploy: {resources: {reservations: {devices: [{capabilities: [gpu]}]}}}", "deploy.resources.reservations.devices: it takes a wall"},
+		"capability":       {"cap_add: [SYS_ADMIN]", "cap_add[0]: capability SYS_ADMIN"},
+		"raw sockets":      {"cap_add: [NET_RAW]", "capability NET_RAW"},
+		"ipv6":             {"sysctls: {net.ipv6.conf.all.disable_ipv6: 0}", "has no IPv6"},
+		"every one":        {"cap_add: [ALL]", "capability ALL"},
+		"profile off":      {"security_opt: [\"seccomp:unconfined\"]", "security_opt: it takes"},
+		"socket":           {"volumes: [\"/var/run/docker.sock:/var/run/docker.sock\"]", "volumes[0]: whoever holds the engine's socket"},
+		"socket api":       {"use_api_socket: true", "use_api_socket:"},
+		"host path":        {"volumes: [\"/etc:/host\"]", "volumes[0]: \"/etc\" is outside of the task's environment/"},
+		"home":             {"volumes: [\"~/.ssh:/k\"]", "outside of the task"},
+		"up":               {"volumes: [\"../tests:/t\"]", "outside of the task's environment/"},
+		"up, long":         {"volumes: [{type: bind, source: ../solution, target: /s}]", "outside of the task's environment/"},
+		"link out":         {"volumes: [\"./out:/t\"]", "a link leads out"},
+		"link to tests":    {"volumes: [\"./in:/t\"]", "leads to tests"},
+		"over proc":        {"volumes: [\"data:/proc/sys\"]", "nothing is put over /proc"},
+		"over init":        {"tmpfs: /.assay", "nothing is put over /.assay"},
+		"relative target":  {"volumes: [\"data:x\"]", "must be an absolute path"},
+		"undeclared":       {"volumes: [\"other:/x\"]", "not declared"},
+		"npipe":            {"volumes: [{type: npipe, source: a, target: /x}]", "type \"npipe\""},
+		"build outside":    {"build: ../..", "outside of the task's"},
+		"build from git":   {"build: https://example.com/x.git", "only directories of the task"},
+		"ssh in build":     {"build: {context: ., ssh: [default]}", "build.ssh: is not supported"},
+		"host gateway":     {"extra_hosts: [\"host.docker.internal:host-gateway\"]", "the machine itself is out of reach"},
+		"sysctl":           {"sysctls: [kernel.msgmax=1]", "only net.*"},
+		"extends":          {"extends: {file: /etc/passwd, service: x}", "extends: is not read"},
+		"env file":         {"env_file: /proc/self/environ", "outside of the task's"},
+		"cycle":            {"depends_on: [db]", "wait for each other"},
+		"no such":          {"depends_on: [cache]", "there is no service \"cache\""},
+		"waits for main":   {"depends_on: [main]", "it comes last"},
+		"unknown":          {"frobnicate: 1", "frobnicate: is not known here"},
+		"needed variable":  {"hostname: \"${NAME:?say which}\"", "variable NAME is not set: say which"},
+		"open variable":    {"hostname: \"${NAME\"", "not closed"},
+		"no dollar":        {"hostname: \"$ 5\"", "write $$"},
+		"deep variable":    {"hostname: \"" + strings.Repeat("${A:-", 30) + strings.Repeat("}", 30) + "\"", "nested too deep"},
+		"secret":           {"secrets: [x]", "secrets: is not supported"},
+		"runtime":          {"runtime: nvidia", "runtime:"},
+		"replicas":         {"deploy: {replicas: 3}", "runs once"},
+		"no anchor":        {"labels: *a", "there is no anchor \"a\""},
+		"anchor of itself": {"labels: &a {x: *a}", "there is no anchor"},
+		"merge of text":    {"labels: &a x\n    deploy: {<<: *a}", "only mappings are merged"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := "services:\n  db:\n    image: x\n    " + c.service + "\nvolumes: {data: {}}\n"
@@ -189,6 +192,42 @@ func TestComposeRefuses(t *testing.T) {
 				t.Errorf("%v, want %q", err, c.want)
 			}
 		})
+	}
+}
+
+// Anchors and merge keys are expanded, up to a bound.
+func TestComposeAnchors(t *testing.T) {
+	c, _, err := composed(t, map[string]string{"environment/docker-compose.yaml": `
+x-env: &env
+  A: one
+  B: two
+x-base: &base
+  image: base
+  restart: always
+  environment: {<<: *env, B: three}
+services:
+  a: {<<: *base}
+  b:
+    image: own
+    <<: [*base, {user: "1", restart: "no"}]
+    environment:
+      C: four
+      <<: *env
+`})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := c.Beside[0], c.Beside[1]
+	if a.Image != "base" || a.Restart != "always" || !cmp.Equal(a.Env, []string{"A=one", "B=three"}) ||
+		b.Image != "own" || b.Restart != "always" || b.User != "1" || !cmp.Equal(b.Env, []string{"A=one", "B=two", "C=four"}) {
+		t.Errorf("%+v\n%+v", a, b)
+	}
+	bomb := "x0: &x0 [1, 1, 1, 1, 1, 1, 1, 1, 1]\n"
+	for i := range 9 {
+		bomb += fmt.Sprintf("x%d: &x%d [%s*x%d]\n", i+1, i+1, strings.Repeat(fmt.Sprintf("*x%d, ", i), 8), i)
+	}
+	if _, _, err := composed(t, map[string]string{"environment/docker-compose.yaml": bomb}); err == nil || !strings.Contains(err.Error(), "more than 20000 values") {
+		t.Errorf("%v", err)
 	}
 }
 
@@ -242,6 +281,7 @@ func TestComposeVariables(t *testing.T) {
 func FuzzCompose(f *testing.F) {
 	f.Add("services:\n  main: {}\n  db: {image: \"x:${V:-1}\", volumes: [\"./a:/b\"], depends_on: [main]}\n", "A=1")
 	f.Add("services: {a: {image: x, healthcheck: {test: x, interval: 1s}, deploy: {resources: {limits: {memory: 1g}}}}}\n", "")
+	f.Add("x: &x {image: y}\nservices: {a: {<<: *x}, b: {<<: [*x, *x], labels: &l [1, *x]}}\n", "")
 	f.Add("services: {a: {build: {context: ., args: {a: 1}}, command: \"a 'b\", env_file: [{path: .env}]}}\nvolumes: {v: }\n", "A=$B")
 	f.Fuzz(func(t *testing.T, text, env string) {
 		if len(text) > 4000 {

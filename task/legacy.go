@@ -125,7 +125,7 @@ func (l *loader) legacyComposeFile(d *decoded) {
 	if err != nil {
 		return
 	}
-	doc, err := parseYAML(legacyCompose, text)
+	doc, err := parseCompose(legacyCompose, text)
 	if err != nil {
 		return
 	}

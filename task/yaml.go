@@ -12,7 +12,18 @@ import (
 
 // parseYAML reads a mapping. Anchors are refused: expanding them lets a small
 // file fill the memory, and no task needs them.
-func parseYAML(file, text string) (*document, error) {
+func parseYAML(file, text string) (*document, error) { return parseYAMLAs(file, text, nil) }
+
+// parseCompose reads a mapping with anchors and merge keys, as Compose files
+// have them, up to a bound.
+func parseCompose(file, text string) (*document, error) {
+	return parseYAMLAs(file, text, map[string]ast.Node{})
+}
+
+// maxAliased bounds the values that all aliases of a file stand for.
+const maxAliased = 20_000
+
+func parseYAMLAs(file, text string, anchors map[string]ast.Node) (*document, error) {
 	d := &document{file: file, places: map[string]Position{}}
 	err := yamlGuard(file, text, func() error {
 		f, err := parser.ParseBytes([]byte(text), 0)
@@ -22,7 +33,7 @@ func parseYAML(file, text string) (*document, error) {
 		if len(f.Docs) == 0 || f.Docs[0].Body == nil {
 			return &SyntaxError{File: file, Message: "is empty"}
 		}
-		v := yamlTree{d: d}
+		v := &yamlTree{d: d, anchors: anchors}
 		root, err := v.value(nil, f.Docs[0].Body, 0)
 		if err != nil {
 			return err
@@ -127,11 +138,21 @@ func blockHeader(line string) bool {
 }
 
 // yamlTree turns syntax into plain values and notes where keys stand.
-type yamlTree struct{ d *document }
+type yamlTree struct {
+	d       *document
+	anchors map[string]ast.Node // nil: they are refused
+	inAlias int
+	aliased int // values made for aliases
+}
 
-func (y yamlTree) value(k key, n ast.Node, depth int) (any, error) {
+func (y *yamlTree) value(k key, n ast.Node, depth int) (any, error) {
 	if depth > maxNesting {
 		return nil, y.refuse(n, "mappings nested too deep")
+	}
+	if y.inAlias > 0 {
+		if y.aliased++; y.aliased > maxAliased {
+			return nil, y.refuse(n, fmt.Sprintf("aliases stand for more than %d values", maxAliased))
+		}
 	}
 	switch n := n.(type) {
 	case *ast.MappingNode:
@@ -156,8 +177,24 @@ func (y yamlTree) value(k key, n ast.Node, depth int) (any, error) {
 			list = append(list, v)
 		}
 		return list, nil
-	case *ast.AnchorNode, *ast.AliasNode:
-		return nil, y.refuse(n, "anchors and aliases are not read; write the value out")
+	case *ast.AnchorNode:
+		if y.anchors == nil {
+			return nil, y.refuse(n, "anchors and aliases are not read; write the value out")
+		}
+		v, err := y.value(k, n.Value, depth+1)
+		y.anchors[n.Name.String()] = n.Value // only now: it cannot hold itself
+		return v, err
+	case *ast.AliasNode:
+		if y.anchors == nil {
+			return nil, y.refuse(n, "anchors and aliases are not read; write the value out")
+		}
+		to, ok := y.anchors[n.Value.String()]
+		if !ok {
+			return nil, y.refuse(n, fmt.Sprintf("there is no anchor %.50q before this", n.Value.String()))
+		}
+		y.inAlias++
+		defer func() { y.inAlias-- }()
+		return y.value(k, to, depth+1)
 	case *ast.TagNode:
 		return y.value(k, n.Value, depth+1)
 	case nil, *ast.NullNode:
@@ -173,7 +210,10 @@ func (y yamlTree) value(k key, n ast.Node, depth int) (any, error) {
 	return v, nil
 }
 
-func (y yamlTree) pair(k key, m map[string]any, kv *ast.MappingValueNode, depth int) error {
+func (y *yamlTree) pair(k key, m map[string]any, kv *ast.MappingValueNode, depth int) error {
+	if _, ok := kv.Key.(*ast.MergeKeyNode); ok && y.anchors != nil {
+		return y.merge(k, m, kv, depth)
+	}
 	name := kv.Key.String()
 	if s, ok := kv.Key.(*ast.StringNode); ok {
 		name = s.Value
@@ -185,7 +225,31 @@ func (y yamlTree) pair(k key, m map[string]any, kv *ast.MappingValueNode, depth 
 	return err
 }
 
-func (y yamlTree) note(k key, n ast.Node) {
+// merge adds what a mapping does not say itself; of several, the first wins.
+func (y *yamlTree) merge(k key, m map[string]any, kv *ast.MappingValueNode, depth int) error {
+	v, err := y.value(k, kv.Value, depth+1)
+	if err != nil {
+		return err
+	}
+	list, ok := v.([]any)
+	if !ok {
+		list = []any{v}
+	}
+	for _, one := range list {
+		from, ok := one.(map[string]any)
+		if !ok {
+			return y.refuse(kv.Value, "only mappings are merged")
+		}
+		for name, val := range from {
+			if _, said := m[name]; !said {
+				m[name] = val
+			}
+		}
+	}
+	return nil
+}
+
+func (y *yamlTree) note(k key, n ast.Node) {
 	// A mapping's own token is the colon of its first pair.
 	switch m := n.(type) {
 	case *ast.MappingNode:
@@ -200,7 +264,7 @@ func (y yamlTree) note(k key, n ast.Node) {
 	}
 }
 
-func (y yamlTree) refuse(n ast.Node, message string) error {
+func (y *yamlTree) refuse(n ast.Node, message string) error {
 	e := &SyntaxError{File: y.d.file, Message: message}
 	if tk := n.GetToken(); tk != nil && tk.Position != nil {
 		e.Position = Position{tk.Position.Line, tk.Position.Column}
