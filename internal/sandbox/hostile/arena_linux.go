@@ -3,6 +3,7 @@ package hostile
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -32,48 +33,62 @@ func Main(args []string, host Host) (exit int, handled bool) {
 	switch {
 	case args[1] == "alive":
 		fmt.Println("alive")
-	case args[1] == "arena" && len(args) == 4:
-		v := arena(args[2], args[3], host)
-		_ = json.NewEncoder(os.Stdout).Encode(v)
+	case args[1] == "arena" && len(args) > 3:
+		arena(args[2], args[3:], host, func(v verdict) { _ = json.NewEncoder(os.Stdout).Encode(v) }) // who asked reads, or is gone
 	default:
 		return attacker(args[1], args[2:]), true
 	}
 	return 0, true
 }
 
-// arena is this program as the host of a sandbox within a sandbox.
-func arena(name, how string, host Host) verdict {
-	i := slices.IndexFunc(attacks(), func(a attack) bool { return a.name == name })
+// arena is this program as the host of a sandbox within a sandbox. Several
+// attacks have the same walls down.
+func arena(how string, names []string, host Host, tell func(verdict)) {
+	list := attacks()
+	fail := func(what string, err error) { tell(verdict{Attack: names[0], Err: fmt.Sprint(what, ": ", err)}) }
+	i := slices.IndexFunc(list, func(a attack) bool { return a.name == names[0] })
 	if i < 0 {
-		return verdict{Err: "no such attack"}
+		fail("no such attack", errors.ErrUnsupported)
+		return
 	}
-	a := attacks()[i]
+	a := list[i]
 	ctx := context.Background()
 	if a.own {
 		if err := moveOut(); err != nil {
-			return verdict{Err: "copy this program: " + err.Error()}
+			fail("copy this program", err)
+			return
 		}
 	}
 	found := &atomic.Int64{}
 	if err := setBait(found); err != nil {
-		return verdict{Err: "set bait: " + err.Error()}
+		fail("set bait", err)
+		return
 	}
 	if how == "naked" {
-		return a.nakedRun(ctx)
+		tell(a.nakedRun(ctx))
+		return
 	}
-	off := map[string]sandbox.Defences{"on": 0, "off": a.off, "all": sandbox.AllDefences &^ sandbox.DefDeafInit}[how]
+	off := map[string]sandbox.Defences{"on": 0, "off": a.off, "all": sandbox.AllDefences &^ sandbox.DefDeafInit &^ sandbox.DefHaste}[how]
 	if a.race {
 		off |= sandbox.DefHaste
 	}
 	const dir = "/dev/shm/arena" // a file system of its own that layers can lie on
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return verdict{Err: err.Error()}
+		fail("a directory", err)
+		return
 	}
 	b, err := host.Open(ctx, dir, off)
 	if err != nil {
-		return verdict{Err: "a sandbox within: " + err.Error()}
+		fail("a sandbox within", err)
+		return
 	}
-	return a.run(ctx, b, arenaImage(), dir, off, surroundings{gate: host.Gate, found: found}) // nothing is closed: the outer sandbox ends it all
+	for _, a := range list { // nothing is closed: the outer sandbox ends it all
+		if slices.Contains(names, a.name) {
+			v := a.run(ctx, b, arenaImage(), dir, off, surroundings{gate: host.Gate, found: found})
+			v.Attack = a.name
+			tell(v)
+		}
+	}
 }
 
 // arenaImage is made of what the outer sandbox shows.

@@ -13,6 +13,9 @@ const (
 	proc    = sandbox.DefReadOnlyProc | sandbox.DefMaskProc
 	nested  = sandbox.DefNestedNS | rights
 	copying = sandbox.DefTreePaths
+
+	// Without these an attack leaves less to those beside it.
+	alone = sandbox.DefPids | sandbox.DefFiles | sandbox.DefDisk | sandbox.DefMemory
 )
 
 // attacks is the list, in the order of the report.
@@ -20,12 +23,12 @@ func attacks() []attack {
 	var all []attack
 	add := func(class string, off sandbox.Defences, names ...string) {
 		for _, n := range names {
-			all = append(all, attack{name: n, class: class, off: off, try: inside})
+			all = append(all, attack{name: n, class: class, off: off, try: inside, plain: off&alone == 0})
 		}
 	}
 	with := func(a attack) {
 		if a.try == nil {
-			a.try = inside
+			a.try, a.plain = inside, a.spec == nil && !a.arena && a.off&alone == 0
 		}
 		all = append(all, a)
 	}

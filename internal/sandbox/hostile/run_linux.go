@@ -1,6 +1,7 @@
 package hostile
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,6 +24,7 @@ type attack struct {
 	naked       bool             // its wall is the sandbox itself: it bites without one
 	arena       bool             // it aims at something that must be in a namespace of the test
 	kernelToo   bool             // kernels and settings exist that refuse it without our wall
+	plain       bool             // it needs nothing but a sandbox, which others like it can have beside it
 	race        bool             // it wins at times only
 	loose       sandbox.Defences // more walls that are down in its arena, whose users are those of the sandbox
 	own         bool             // this program belongs to the arena in it
@@ -75,6 +77,7 @@ func Run(ctx context.Context, o Options, report func(Result)) error {
 		return err
 	}
 	defer slow.Close()
+	together := newBatches(func(how string, as []attack) map[string]verdict { return inArenas(ctx, o, outer, as, how) }, o.Match)
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -99,7 +102,7 @@ func Run(ctx context.Context, o Options, report func(Result)) error {
 				if a.race {
 					with = slow
 				}
-				r <- a.judge(ctx, o, with, outer)
+				r <- a.judge(ctx, o, with, outer, together)
 				<-slots
 			})
 		}
@@ -118,6 +121,7 @@ const atOnce = 3
 
 // verdict is what one run of an attack came to.
 type verdict struct {
+	Attack string `json:"attack,omitempty"`
 	Worked bool   `json:"worked"`
 	Detail string `json:"detail"`
 	Rounds int    `json:"rounds,omitempty"` // of a race
@@ -125,20 +129,25 @@ type verdict struct {
 }
 
 // judge runs an attack with all walls, and without those that hold it.
-func (a attack) judge(ctx context.Context, o Options, b, outer sandbox.Backend) Result {
+func (a attack) judge(ctx context.Context, o Options, b, outer sandbox.Backend, together *batches) Result {
 	r := Result{Attack: a.name, Class: a.class, Walls: a.walls(), Bites: false}
 	var bare verdict
 	switch {
 	case a.naked:
 		bare = inArena(ctx, o, outer, a, "naked")
+	case a.plain:
+		bare = together.verdict(a)
 	case a.off != 0:
 		bare = inArena(ctx, o, outer, a, "off")
 	}
-	if a.off == 0 && !a.naked || a.kernelToo && !bare.Worked && bare.Err == "" {
+	if a.off == 0 && !a.naked && !a.plain || a.kernelToo && !bare.Worked && bare.Err == "" {
 		bare = inArena(ctx, o, outer, a, "all")
 		if !bare.Worked && bare.Err == "" {
 			r.Bites = "kernel"
 		}
+	}
+	if a.plain && a.off == 0 && !bare.Worked && bare.Err == "" {
+		r.Bites = "kernel" // all walls were down
 	}
 	if bare.Worked {
 		r.Bites = true
@@ -157,34 +166,56 @@ func (a attack) judge(ctx context.Context, o Options, b, outer sandbox.Backend) 
 
 // inArena runs an attack in a sandbox within a sandbox.
 func inArena(ctx context.Context, o Options, outer sandbox.Backend, a attack, how string) verdict {
+	return inArenas(ctx, o, outer, []attack{a}, how)[a.name]
+}
+
+// inArenas runs attacks that have the same walls down in one.
+func inArenas(ctx context.Context, o Options, outer sandbox.Backend, as []attack, how string) map[string]verdict {
+	a, all := as[0], map[string]verdict{}
+	fail := func(err error) map[string]verdict {
+		all[a.name] = verdict{Err: err.Error()}
+		return all
+	}
 	spec, err := specFor(o.Image)
 	if err != nil {
-		return verdict{Err: err.Error()}
+		return fail(err)
 	}
 	spec.Hostname = arenaName
 	if a.loose != 0 {
 		spec.UID = o.UID
 		if outer, err = o.Open(ctx, o.Dir, outerWalls|a.loose); err != nil {
-			return verdict{Err: err.Error()}
+			return fail(err)
 		}
 		defer outer.Close()
 	}
 	spec.Limits = sandbox.Limits{DiskBytes: 256 << 20, Pids: 1024, MemBytes: 1 << 30}
 	s, err := outer.Create(ctx, spec)
 	if err != nil {
-		return verdict{Err: err.Error()}
+		return fail(err)
 	}
 	defer s.Close()
-	r, err := sandbox.Exec(ctx, s, sandbox.Command{Args: []string{marker, "arena", a.name, how}, Env: attackerEnv()},
-		sandbox.ExecOptions{Timeout: patience})
+	args := []string{marker, "arena", how}
+	for _, a := range as {
+		args = append(args, a.name)
+	}
+	r, err := sandbox.Exec(ctx, s, sandbox.Command{Args: args, Env: attackerEnv()}, sandbox.ExecOptions{Timeout: patience})
 	if err != nil {
-		return verdict{Err: err.Error()}
+		return fail(err)
 	}
-	var v verdict
-	if err := json.Unmarshal(r.Stdout, &v); err != nil {
-		return verdict{Err: fmt.Sprintf("the arena ended with %d, timed out %v: %.300s %.300s", r.Exit.Code, r.TimedOut, r.Stdout, r.Stderr)}
+	for d := json.NewDecoder(bytes.NewReader(r.Stdout)); ; {
+		var v verdict
+		if err := d.Decode(&v); err != nil {
+			break
+		}
+		if v.Attack == "" {
+			v.Attack = a.name
+		}
+		all[v.Attack] = v
 	}
-	return v
+	if len(all) == 0 {
+		return fail(fmt.Errorf("the arena ended with %d, timed out %v: %.300s %.300s", r.Exit.Code, r.TimedOut, r.Stdout, r.Stderr))
+	}
+	return all
 }
 
 const arenaName = "bait-host"
