@@ -575,6 +575,21 @@ func FuzzBuild(f *testing.F) {
 	f.Add("# escape=`\nARG A=scratch\nFROM ${A}\nCOPY <<X <<\"Y\" /d/\n$A\nX\n$A\nY\n")
 	f.Add("FROM base\nRUN <<EOF cat\nx\nEOF\nCMD [\"a\", \"b\"]\n")
 	f.Add("FROM base AS x\nONBUILD RUN x\n")
+	files, err := filepath.Glob("testdata/*/*.txtar")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, file := range files {
+		a, err := txtar.ParseFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		for _, part := range a.Files {
+			if strings.HasPrefix(part.Name, "Dockerfile") {
+				f.Add(strings.ReplaceAll(string(part.Data), "assay-corpus", "base"))
+			}
+		}
+	}
 	if runtime.GOOS != "linux" {
 		f.Skip("one file system is enough")
 	}
@@ -585,7 +600,7 @@ func FuzzBuild(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		write(t, dir, "Dockerfile", text)
 		b := &backend{t: t, store: s}
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		_, err := dockerfile.Build(ctx, dockerfile.Options{Store: s, Backend: b, Dir: image.HostPath(dir), Timeout: 10 * time.Millisecond})
 		if errors.Is(err, context.DeadlineExceeded) {

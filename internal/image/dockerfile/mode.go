@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// modeChange is a --chmod: a mode, or clauses like those of chmod(1).
+// modeChange is a --chmod: a mode, or clauses like those of chmod(1), with
+// BuildKit's mind about set-id and sticky bits.
 type modeChange struct {
 	set     bool
 	octal   uint32
@@ -100,9 +101,11 @@ func (c clause) apply(mode uint32, dir bool) uint32 {
 		if strings.Contains(c.perms, "s") {
 			change |= map[byte]uint32{'u': 0o4000, 'g': 0o2000}[w]
 		}
-		clear |= map[byte]uint32{'u': 0o4000, 'g': 0o2000}[w]
+		if c.copyFrom == 0 {
+			clear |= map[byte]uint32{'u': 0o4000, 'g': 0o2000}[w]
+		}
 	}
-	if strings.Contains(c.perms, "t") {
+	if strings.Contains(c.perms, "t") && strings.ContainsAny(c.who, "ug") {
 		change |= 0o1000
 	}
 	switch c.op {
@@ -110,9 +113,6 @@ func (c clause) apply(mode uint32, dir bool) uint32 {
 		return mode | change
 	case '-':
 		return mode &^ change
-	}
-	if dir {
-		clear &^= 0o6000 // chmod leaves a directory's set-id bits alone
 	}
 	return mode&^clear | change
 }
