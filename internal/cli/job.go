@@ -52,7 +52,7 @@ func (c *jobListCmd) Run(a *app, g *grammar) error {
 
 type jobShowCmd struct {
 	Job    string `arg:"" help:"Job directory, of assay or of Harbor."`
-	Timing bool   `help:"Per phase p50 and p95, and the harness's own overhead per trial."`
+	Timing bool   `help:"Per phase p50 and p95, and the harness's own overhead per trial: its wall time, the commit to disk included, less the agent's and the tests' own."`
 	Trials bool   `help:"One line a trial."`
 }
 
