@@ -43,8 +43,13 @@ func (s *Store) FromTar(ctx context.Context, r io.Reader, o TarOptions) (LayerID
 	if err != nil {
 		return "", err
 	}
+	return w.fromTar(ctx, r, o)
+}
+
+// fromTar fills an empty layer and ends it.
+func (w *LayerWriter) fromTar(ctx context.Context, r io.Reader, o TarOptions) (LayerID, error) {
 	defer w.Abort()
-	c := s.opt.Caps
+	c := w.s.opt.Caps
 	// The stream holds content and at most some KiB of headers per entry.
 	capped := &capReader{ctx: ctx, r: r, left: c.Bytes + int64(c.Entries)*1024}
 	t := tarReader{w: w, tr: tar.NewReader(capped), o: o}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"sync"
 )
@@ -39,6 +40,15 @@ func (t *Temporary) Filter(ctx context.Context, id LayerID, f func(Entry) (Entry
 		return "", fmt.Errorf("filter: %w", err)
 	}
 	return w.filter(ctx, id, f)
+}
+
+// FromTar is the store's, for a temporary layer.
+func (t *Temporary) FromTar(ctx context.Context, r io.Reader, o TarOptions) (LayerID, error) {
+	w, err := t.NewLayer(ctx, o.Below...)
+	if err != nil {
+		return "", err
+	}
+	return w.fromTar(ctx, r, o)
 }
 
 // Close removes the layers that no other Temporary of the process uses. No

@@ -130,7 +130,9 @@ func make1(ctx context.Context, o Options) (image.Image, Record, error) {
 	if err != nil {
 		return image.Image{}, Record{}, err
 	}
-	bare, err := o.unpack(ctx, debs)
+	tmp := o.Store.Temporary()
+	defer tmp.Close()
+	bare, err := o.unpack(ctx, debs, tmp)
 	if err != nil {
 		return image.Image{}, Record{}, fmt.Errorf("unpack: %w", err)
 	}
@@ -218,7 +220,7 @@ rm -rf ` + target + `/dev
 mkdir ` + target + `/dev
 `
 
-func (o *Options) unpack(ctx context.Context, debs string) (id image.LayerID, err error) {
+func (o *Options) unpack(ctx context.Context, debs string, tmp *image.Temporary) (id image.LayerID, err error) {
 	sb, err := o.Backend.Create(ctx, sandbox.Spec{Image: o.Host, UID: o.UID, Limits: sandbox.Limits{DiskBytes: diskBytes}})
 	if err != nil {
 		return "", err
@@ -231,7 +233,7 @@ func (o *Options) unpack(ctx context.Context, debs string) (id image.LayerID, er
 	if _, err := o.do(ctx, sb, append(args, o.Suite, target, strings.TrimRight(o.Mirror, "/"))); err != nil {
 		return "", err
 	}
-	return o.layer(ctx, sb, target)
+	return layer(ctx, sb, target, tmp)
 }
 
 // secondScript runs on the unpacked tree. What debootstrap leaves for itself
@@ -270,7 +272,7 @@ func (o *Options) configure(ctx context.Context, bare image.LayerID) (id image.L
 		}
 		rec.Packages = append(rec.Packages, name)
 	}
-	id, err = o.layer(ctx, sb, "/")
+	id, err = layer(ctx, sb, "/", o.Store)
 	return id, rec, err
 }
 

@@ -37,8 +37,14 @@ func put(ctx context.Context, sb sandbox.Sandbox, file string) error {
 	return err
 }
 
+// layers is who makes a layer: the store, or for one that goes again a
+// temporary set.
+type layers interface {
+	FromTar(ctx context.Context, r io.Reader, o image.TarOptions) (image.LayerID, error)
+}
+
 // layer makes one layer of a directory of the sandbox.
-func (o *Options) layer(ctx context.Context, sb sandbox.Sandbox, dir image.Path) (image.LayerID, error) {
+func layer(ctx context.Context, sb sandbox.Sandbox, dir image.Path, to layers) (image.LayerID, error) {
 	r, w := io.Pipe()
 	done := make(chan error, 1)
 	go func() {
@@ -46,7 +52,7 @@ func (o *Options) layer(ctx context.Context, sb sandbox.Sandbox, dir image.Path)
 		w.CloseWithError(err)
 		done <- err
 	}()
-	id, err := o.Store.FromTar(ctx, r, image.TarOptions{})
+	id, err := to.FromTar(ctx, r, image.TarOptions{})
 	r.CloseWithError(errors.New("the layer is done"))
 	if got := <-done; err == nil && got != nil {
 		err = got
