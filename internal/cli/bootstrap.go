@@ -7,6 +7,7 @@ import (
 	"assay/internal/image"
 	"assay/internal/image/bootstrap"
 	"assay/internal/mirrors"
+	"assay/internal/sandbox"
 )
 
 type imageBootstrapCmd struct {
@@ -16,6 +17,7 @@ type imageBootstrapCmd struct {
 	Include []string `placeholder:"PKG" help:"More packages, separated by commas."`
 	Mirror  string   `placeholder:"URL" help:"Archive that the image uses; default: the public one, fetched through this machine's own mirror of it."`
 	Name    string   `placeholder:"NAME" help:"Name of the image; default: DISTRO:SUITE."`
+	UID     string   `name:"uid" enum:",single,subid,root" default:"" help:"User ids while packages are set up: single (the default), every file is root's in the image; subid or root, owners are the packages'."`
 }
 
 func (imageBootstrapCmd) Help() string {
@@ -50,7 +52,7 @@ func (c *imageBootstrapCmd) Run(ctx *boundCtx, a *app, g *grammar) error {
 	}
 	o := bootstrap.Options{
 		Store: r.images, Backend: r.backend, Host: host, Cache: filepath.Join(dir, "bootstrap"),
-		Distro: c.Distro, Suite: c.Suite, Variant: c.Variant, Include: c.Include, Mirror: c.Mirror, Name: c.Name, Progress: a.Stderr,
+		Distro: c.Distro, Suite: c.Suite, Variant: c.Variant, Include: c.Include, UID: sandbox.UIDMode(c.UID), Mirror: c.Mirror, Name: c.Name, Progress: a.Stderr,
 	}
 	if c.Mirror == "" {
 		o.Through = settings.AptMirror(bootstrap.PublicMirror(c.Distro))

@@ -229,7 +229,11 @@ func (o *Options) unpack(ctx context.Context, debs string, tmp *image.Temporary)
 	if err := put(ctx, sb, debs); err != nil {
 		return "", err
 	}
-	args := append([]string{"/bin/sh", "-c", unpackScript, "sh"}, o.args()...)
+	script := unpackScript
+	if o.UID == sandbox.UIDSub || o.UID == sandbox.UIDRoot { // dpkg leaves the owner of a directory that is there
+		script = strings.Replace(script, "--no-same-owner", "--numeric-owner", 1)
+	}
+	args := append([]string{"/bin/sh", "-c", script, "sh"}, o.args()...)
 	if _, err := o.do(ctx, sb, append(args, o.Suite, target, strings.TrimRight(o.Mirror, "/"))); err != nil {
 		return "", err
 	}
