@@ -24,7 +24,9 @@ type Conn struct {
 	stop     func() bool
 	once     sync.Once
 	cut      atomic.Bool
-	silent   bool // counted by its requests, not as a connection
+	target   Target
+	shut     atomic.Bool // by new rules
+	silent   bool        // counted by its requests, not as a connection
 }
 
 // ErrCut ends connections of a sandbox that has moved all the bytes it may.
@@ -73,10 +75,28 @@ func (g *Gate) connect(ctx context.Context, via Via, t Target, silent bool) (*Co
 		return fail(err)
 	}
 	e.Verdict = Allowed
-	out := &Conn{Conn: c, g: g, entry: e, silent: silent}
-	out.last.Store(time.Now().UnixNano())
-	out.stop = context.AfterFunc(g.ctx, func() { c.Close() })
+	out := &Conn{Conn: c, g: g, entry: e, silent: silent, target: t}
+	out.begin()
 	return out, nil
+}
+
+// begin makes it one of the gate's connections. New rules that came while it was
+// being made hold for it as well.
+func (c *Conn) begin() {
+	c.last.Store(time.Now().UnixNano())
+	c.stop = context.AfterFunc(c.g.ctx, func() { c.Conn.Close() })
+	c.g.mu.Lock()
+	c.g.live[c] = true
+	c.g.mu.Unlock()
+	c.judgeAgain()
+}
+
+// judgeAgain ends it if the rules of now do not allow it.
+func (c *Conn) judgeAgain() {
+	if c.g.permits(c.target) != nil {
+		c.shut.Store(true)
+		c.Conn.Close()
+	}
 }
 
 func (g *Gate) dial(ctx context.Context, via Via, t Target, e *Entry) (net.Conn, error) {
@@ -125,9 +145,8 @@ func (g *Gate) upstreamConn(ctx context.Context, up *proxyURL, t Target) (*Conn,
 		g.open.Done()
 		return nil, fmt.Errorf("upstream proxy: %w", err)
 	}
-	out := &Conn{Conn: c, g: g, entry: Entry{Upstream: up.host}, silent: true}
-	out.last.Store(time.Now().UnixNano())
-	out.stop = context.AfterFunc(g.ctx, func() { c.Close() })
+	out := &Conn{Conn: c, g: g, entry: Entry{Upstream: up.host}, silent: true, target: t}
+	out.begin()
 	return out, nil
 }
 
@@ -190,8 +209,13 @@ func (c *Conn) Close() error {
 	c.once.Do(func() {
 		c.stop()
 		c.entry.Sent, c.entry.Received = c.sent.Load(), c.received.Load()
+		c.g.mu.Lock()
+		delete(c.g.live, c)
+		c.g.mu.Unlock()
 		if c.cut.Load() {
 			c.entry.Why = ErrCut.Error()
+		} else if c.shut.Load() {
+			c.entry.Why = "the rules do not allow it any more"
 		}
 		if !c.silent {
 			c.g.ledger.add(c.entry)

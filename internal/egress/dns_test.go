@@ -299,3 +299,42 @@ func FuzzAnswer(f *testing.F) {
 		}
 	})
 }
+
+// New rules end the connections that they do not allow, and leave the others.
+func TestRulesEndConnections(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	var ledger bytes.Buffer
+	g := New(Config{All: true, Resolver: newBook(), Ledger: NewLedger(&ledger, 0), Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, network, l.Addr().String())
+	}})
+	var conns []*Conn
+	for _, to := range []Target{{Name: "good.example", Port: 80}, {Addr: netip.MustParseAddr("198.41.0.9"), Port: 80}, {Addr: netip.MustParseAddr("198.41.0.8"), Port: 80}} {
+		c, err := g.Connect(t.Context(), ViaTCP, to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		conns = append(conns, c)
+	}
+	rules, err := ParseRules([]string{"198.41.0.9"}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.Allow("later", rules, false)
+	for i, c := range conns {
+		if _, err := c.Write([]byte("x")); errors.Is(err, net.ErrClosed) != (i != 1) {
+			t.Errorf("connection %d: %v", i, err)
+		}
+		c.Close()
+	}
+	if err := g.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(ledger.String(), "the rules do not allow it any more"); n != 2 {
+		t.Errorf("%d of them say why:\n%s", n, &ledger)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
@@ -88,6 +89,7 @@ type Gate struct {
 
 	mu     sync.Mutex
 	closed bool
+	live   map[*Conn]bool
 	open   sync.WaitGroup
 }
 
@@ -110,18 +112,24 @@ func New(c Config) *Gate {
 	if c.Dial == nil {
 		c.Dial = (&net.Dialer{}).DialContext
 	}
-	g := &Gate{conf: c, ranges: newRanges(), ledger: c.Ledger, conns: make(chan struct{}, c.Caps.Conns), questions: make(chan struct{}, maxQuestions)}
+	g := &Gate{conf: c, ranges: newRanges(), ledger: c.Ledger, conns: make(chan struct{}, c.Caps.Conns), questions: make(chan struct{}, maxQuestions), live: map[*Conn]bool{}}
 	g.policy.Store(&policy{rules: slices.Clone(c.Rules), all: c.All})
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	g.http = newHTTPProxy(g)
 	return g
 }
 
-// Allow replaces the rules, for what connects from now on; phase is written
-// into the ledger's lines.
+// Allow replaces the rules: connections that they do not allow end. Phase is
+// written into the ledger's lines from now on.
 func (g *Gate) Allow(phase string, rules []Rule, all bool) {
 	g.policy.Store(&policy{rules: slices.Clone(rules), all: all, phase: phase})
 	g.http.forget()
+	g.mu.Lock()
+	open := slices.Collect(maps.Keys(g.live))
+	g.mu.Unlock()
+	for _, c := range open {
+		c.judgeAgain()
+	}
 }
 
 // Totals of the ledger so far.

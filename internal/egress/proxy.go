@@ -131,6 +131,10 @@ func (f *feed) Close() error {
 func (f *feed) Addr() net.Addr { return &net.TCPAddr{} }
 
 func (p *httpProxy) serve(w http.ResponseWriter, r *http.Request) {
+	if !p.g.enter() { // its line of the ledger is waited for
+		panic(http.ErrAbortHandler)
+	}
+	defer p.g.open.Done()
 	if r.Method == http.MethodConnect {
 		p.tunnel(w, r)
 		return
