@@ -61,7 +61,10 @@ func TestCorpusWithBuildKit(t *testing.T) {
 			chosen != "" && chosen != "all" && !slices.Contains(strings.Split(chosen, ","), c.name) {
 			continue
 		}
-		t.Run(c.name, func(t *testing.T) { w.compare(t, c) })
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel() // the engine waits more than it works
+			w.compare(t, c)
+		})
 	}
 }
 
