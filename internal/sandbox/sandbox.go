@@ -192,7 +192,7 @@ type Command struct {
 	Args  []string
 	Env   []string   // added to the image's, later wins
 	Dir   image.Path // empty: the image's workdir, else "/"
-	User  string     // empty: the image's; a uid, a name, or "uid:gid"
+	User  string     // empty: the image's; a uid, a name, or "uid:gid"; with one user id it is root all the same
 	Stdin bool       // false: /dev/null
 	TTY   *Size      // nil: pipes; with a terminal, Stderr is empty
 }

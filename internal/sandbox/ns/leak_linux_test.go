@@ -104,20 +104,22 @@ func busy(t testing.TB, b *Backend) (boxes []sandbox.Sandbox, procs []sandbox.Pr
 		}
 		procs = append(procs, p)
 	}
-	for _, disk := range []int64{0, 64 << 40} {
-		s, err := b.Create(ctx, sandbox.Spec{Image: hostImage(), Limits: sandbox.Limits{DiskBytes: disk}})
+	modes := b.modes()
+	for i, disk := range []int64{0, 64 << 40, 0, 64 << 40}[:2*len(modes)] {
+		mode := modes[i/2]
+		s, err := b.Create(ctx, sandbox.Spec{Image: hostImage(), UID: mode, Limits: sandbox.Limits{DiskBytes: disk}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		boxes = append(boxes, s)
-		for _, c := range []string{"sleep 600", "trap '' TERM; setsid sleep 600 & sleep 600"} {
+		for _, c := range []string{"sleep 600", "trap '' TERM; setsid sleep 600 & sleep 600", "mkdir -p /d; echo x > /d/f; chown -R 42:42 /d; sleep 600"} {
 			start(s, sandbox.Command{Args: []string{"sh", "-c", c}, Stdin: true})
 		}
 		snap, err := s.Peek(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
-		f, err := b.Create(ctx, sandbox.Spec{Image: hostImage(), From: snap, Limits: sandbox.Limits{DiskBytes: disk}})
+		f, err := b.Create(ctx, sandbox.Spec{Image: hostImage(), UID: mode, From: snap, Limits: sandbox.Limits{DiskBytes: disk}})
 		if err != nil {
 			t.Fatal(err)
 		}
