@@ -106,10 +106,8 @@ func TestKillOfManyLeavesNothing(t *testing.T) {
 	if left := abandoned(groups); len(left) > 0 {
 		t.Errorf("control groups: %v", left)
 	}
-	for line := range strings.Lines(mounts(t)) { // other programs' come and go
-		if !strings.Contains(before, line) && (strings.Contains(line, dir) || strings.Contains(line, "userxattr")) {
-			t.Errorf("a mount is left: %s", line)
-		}
+	if left := newMounts(t, before, dir); len(left) > 0 {
+		t.Errorf("mounts: %q", left)
 	}
 	if now := descriptors(t); now > fds+1 { // the pipe of what the victim says
 		t.Errorf("%d descriptors, %d before", now, fds)
