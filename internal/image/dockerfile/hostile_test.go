@@ -133,7 +133,7 @@ func grow(n int) string {
 // Many small files go in, once, and from the cache after that: 100,000 where
 // the whole corpus is built.
 func TestManyFiles(t *testing.T) {
-	dirs := 10
+	dirs := 2
 	if os.Getenv("ASSAY_CORPUS") == "all" {
 		dirs = 100
 	}
