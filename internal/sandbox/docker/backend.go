@@ -16,6 +16,7 @@ import (
 	"assay/internal/doctor"
 	"assay/internal/image"
 	"assay/internal/sandbox"
+	"assay/internal/sandbox/docker/inside"
 )
 
 // Config is what a backend needs to know. Store is required.
@@ -35,7 +36,6 @@ const (
 
 const (
 	defaultPids = 4096
-	ownThreads  = 16 // of the first process, which the engine counts, too
 	maxDepth    = 100
 )
 
@@ -438,7 +438,7 @@ func (b *Backend) spec(s *Sandbox, image string) containerSpec {
 		h.NanoCpus = int64(l.CPUs * 1e9)
 	}
 	if n := orDefault(l.Pids, defaultPids); n > 0 && b.info.PidsLimit {
-		h.PidsLimit = n + ownThreads
+		h.PidsLimit = n + inside.Threads // which the engine counts, too
 	}
 	h.Ulimits = []ulimit{{Name: "core"}}
 	// Without a wish the engine's own limit stays: it may not be able to give more.

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -136,6 +137,7 @@ func TestConformance(t *testing.T) {
 	t.Run("services", func(t *testing.T) { services(t, st, im) })
 	t.Run("same layers as ns", func(t *testing.T) { sameLayers(t, st, im) })
 	t.Run("nothing stays of a killed process", func(t *testing.T) { killed(t, st, im) })
+	t.Run("a bomb of processes", func(t *testing.T) { bomb(t, st, im) })
 	t.Run("layers that the engine has lost", func(t *testing.T) { lost(t, st, im) })
 	t.Run("an image of the engine", func(t *testing.T) { ofEngine(t, st, im) })
 	t.Run("mounts", func(t *testing.T) { mounts(t, st, im) })
@@ -197,6 +199,42 @@ func manifest(st *image.Store, id image.LayerID) string {
 		return err.Error()
 	}
 	return string(m.Encode())
+}
+
+// Programs that use up every process leave the first one all it needs, however
+// much it has to do.
+func bomb(t *testing.T, st *image.Store, im image.Image) {
+	b := open(t, st)
+	s, err := b.Create(t.Context(), sandbox.Spec{Image: im, Limits: sandbox.Limits{Pids: 20}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := s.Start(t.Context(), sandbox.Command{Args: []string{"python3", "-c", "import os, time\nwhile True:\n  try:\n    if os.fork() == 0: time.sleep(600)\n  except OSError: time.sleep(0.01)"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	var all sync.WaitGroup
+	for i := range 40 {
+		all.Go(func() {
+			if i%4 == 0 { // it may not start, and must not end anything
+				if p, err := s.Start(t.Context(), sandbox.Command{Args: []string{"true"}}); err == nil {
+					p.Close()
+				}
+				return
+			}
+			if err := s.Get(t.Context(), "/etc", io.Discard, 0); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if err := s.Kill(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if out, code := sh(t, s, "echo alive"); code != 0 || out != "alive\n" {
+		t.Errorf("afterwards: %d %q", code, out)
+	}
 }
 
 // newLayer is one that no engine has seen.

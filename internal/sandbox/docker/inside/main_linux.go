@@ -25,7 +25,6 @@ func Main(args []string) (code int, handled bool) {
 	if len(args) < 3 || args[1] != Marker {
 		return 0, false
 	}
-	// Threads count against the sandbox's limit of processes.
 	runtime.GOMAXPROCS(2)
 	debug.SetGCPercent(50)
 	// Handled is not ignored: programs begin with the default of every signal.
@@ -36,6 +35,7 @@ func Main(args []string) (code int, handled bool) {
 	}
 	var err error
 	if args[2] == "serve" {
+		spareThreads(Threads - 7) // the others are the runtime's own and what waits for good
 		err = serve(args[3:])
 	} else {
 		_, err = bufio.NewReader(os.Stdin).WriteTo(discard{})
