@@ -6,10 +6,12 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"assay/internal/egress"
 	"assay/internal/egress/netstack"
 	"assay/internal/job"
+	"assay/internal/mirrors"
 	"assay/internal/sandbox"
 )
 
@@ -19,6 +21,14 @@ func (a *app) openGate(r job.EgressRequest) (job.Gate, error) {
 	up, err := egress.NewUpstream(a.env("HTTP_PROXY", "http_proxy"), a.env("HTTPS_PROXY", "https_proxy"), a.env("NO_PROXY", "no_proxy"))
 	if err != nil {
 		return nil, err
+	}
+	behindTLS := func(name string) bool { return strings.HasPrefix(a.env(strings.ToUpper(name), name), "https://") }
+	if behindTLS("https_proxy") || behindTLS("http_proxy") {
+		s, err := mirrors.Read(a.machine()) // a proxy behind TLS often has the company's certificate
+		if err != nil {
+			return nil, fmt.Errorf("authorities for the proxy: %w", err)
+		}
+		up.Roots = s.Roots()
 	}
 	if err := os.MkdirAll(filepath.Dir(r.Ledger), 0o755); err != nil {
 		return nil, err
