@@ -32,6 +32,23 @@ func (a *app) fetcher(g *grammar, s *image.Store, f registryFlags) (fetchFunc, e
 	}, nil
 }
 
+// fetchMissing is resolve, but brings what this machine does not have and tells
+// so. A nil fetch brings nothing.
+func fetchMissing(resolve func(context.Context, string) (image.Image, error), fetch fetchFunc, tell func(ref string)) func(context.Context, string) (image.Image, error) {
+	return func(ctx context.Context, ref string) (image.Image, error) {
+		im, err := resolve(ctx, ref)
+		var missing *image.MissingError
+		if fetch == nil || !errors.As(err, &missing) {
+			return im, err
+		}
+		tell(ref)
+		if im, err = fetch(ctx, ref, func(int64, int64) {}); err != nil {
+			return im, fmt.Errorf("%w\nfetching it: %w", missing, err)
+		}
+		return im, nil
+	}
+}
+
 // jobRegistry is how a job reaches registries. Commands without the flag for
 // mirrors take them from the variable.
 func (a *app) jobRegistry(f registryFlags) (registry.Config, error) {

@@ -29,11 +29,13 @@ type imageBuildCmd struct {
 	Progress     string            `enum:"auto,plain,quiet" default:"auto" help:"Steps and the output of RUN, on stderr. auto: redrawn on a terminal, else plain; with --json as events on stdout. quiet: nothing."`
 	Timeout      time.Duration     `placeholder:"DURATION" help:"End of one RUN; default none."`
 	Record       string            `placeholder:"FILE" help:"Write what the image was made of, as JSON."`
+
+	registryFlags
 }
 
 func (imageBuildCmd) Help() string {
 	return `Builds a Dockerfile without a daemon, in sandboxes. Steps that were done before are taken from the cache.
-Base images come from the store. What cannot be done as BuildKit does it is refused, by line, before anything runs.
+Base images come from the store, or are fetched into it (not with --offline). What cannot be done as BuildKit does it is refused, by line, before anything runs.
 RUN reaches the servers that this machine's package managers use, through its proxy, and nothing else. Behind a company's
 certificate or mirror, --inherit-mirrors shows it this machine's settings while it runs; see docs/company-networks.md.
 
@@ -75,6 +77,15 @@ func (c *imageBuildCmd) Run(ctx *boundCtx, a *app, g *grammar) error {
 	if err != nil {
 		return err
 	}
+	fetch, err := a.fetcher(g, r.images, c.registryFlags)
+	if err != nil {
+		return err
+	}
+	o.Resolve = fetchMissing(r.resolve, fetch, func(ref string) {
+		if !g.JSON && c.Progress != "quiet" {
+			fmt.Fprintf(a.Stderr, "fetching %s\n", ref)
+		}
+	})
 	im, err := b.build(ctx, o)
 	end()
 	if err != nil {

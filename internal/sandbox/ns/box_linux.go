@@ -446,6 +446,10 @@ func (k *keeper) free(b *box) {
 	b.vol, b.on, b.base = nil, nil, nil
 }
 
+// dropPause keeps the end of an old tree, a millisecond of a processor for a
+// thousand files, out of the way of what is done with the new one at once.
+const dropPause = 5 * time.Millisecond
+
 // replace drops the box's tree, which no process sees any more, and, if nobody
 // need wait for that, lets it end in the background.
 func (k *keeper) replace(b *box, later bool) {
@@ -459,7 +463,10 @@ func (k *keeper) replace(b *box, later bool) {
 		drop()
 		return
 	}
-	k.trash.Go(drop)
+	k.trash.Go(func() {
+		time.Sleep(dropPause)
+		drop()
+	})
 }
 
 // freeze makes the written volume part of a new stack, which is the snapshot,

@@ -370,7 +370,7 @@ func (s *spawner) take(mapped bool) (*initProc, error) {
 // refillPause is how long the sandbox that has just taken a spare part is left
 // to enter its tree: making the next one takes a processor for longer, and the
 // kernel's lock of all mounts.
-const refillPause = 500 * time.Microsecond
+const refillPause = 2 * time.Millisecond
 
 // fill keeps some inits waiting.
 func (s *spawner) fill(ids int, warm chan *initProc) {
