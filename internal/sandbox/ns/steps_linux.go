@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 	"unsafe"
@@ -32,15 +33,21 @@ func (b *Backend) Steps(ctx context.Context, rounds int) ([]sandbox.Step, error)
 // others is left out, and so is what costs less than a system call's few
 // microseconds.
 func (b *Backend) Needs(measure string) map[string]int {
+	if onMemory, ok := strings.CutSuffix(measure, "_disk"); ok {
+		needs := b.Needs(onMemory)
+		if needs != nil { // directories and an overlay of the disk's file system instead of memory's
+			delete(needs, stepOverlayMount)
+			needs[stepDiskVolume], needs[stepDiskOverlay] = 1, 1
+		}
+		return needs
+	}
 	switch measure {
-	case "create", "fork", "fork_disk": // backend, keeper, init, backend
+	case "create", "fork": // backend, keeper, init, backend
 		return map[string]int{stepWakeup: 3, stepOverlayMount: 1, stepMoveMount: 3, stepPivot: 1}
 	case "exec": // there and back
 		return map[string]int{stepWakeup: 3, stepSeccomp: 1, stepProgram: 1}
-	case "reset", "reset_disk": // parks, then as create
+	case "reset", "snapshot": // parks, then as create; the old tree ends in the background
 		return map[string]int{stepWakeup: 5, stepTmpfs: 1, stepMoveMount: 6, stepPivot: 2, stepUnmount: 1, stepOverlayMount: 1}
-	case "snapshot", "snapshot_disk": // the old overlay goes before the next comes
-		return map[string]int{stepWakeup: 5, stepTmpfs: 1, stepMoveMount: 6, stepPivot: 2, stepUnmount: 1, stepOverlayGone: 1, stepOverlayMount: 1}
 	case "destroy":
 		return map[string]int{stepWakeup: 2, stepInitEnd: 1}
 	case "cycles_1", "cycles_2", "cycles_8", "cycles_64":
@@ -60,6 +67,8 @@ const (
 	stepUnmount      = "kernel_unmount"
 	stepOverlayGone  = "kernel_end_overlay"
 	stepSeccomp      = "kernel_seccomp"
+	stepDiskVolume   = "kernel_mkdir_disk" // three directories
+	stepDiskOverlay  = "kernel_mount_overlay_disk"
 	stepInitBoot     = "init_boot"
 	stepInitEnd      = "init_end"
 )
@@ -205,7 +214,17 @@ func (t *stepTimer) mounts() error {
 			err = t.timed(stepUnmount, func() error { return unix.Unmount(dir, unix.MNT_DETACH) })
 		}
 		if err == nil {
-			err = t.overlays()
+			var v *volume
+			if v, err = t.k.newVolume(1<<20, 64, false); err == nil {
+				err = t.overlays(v, stepOverlayMount, stepOverlayGone)
+			}
+		}
+		if err == nil && t.k.scratch != "" {
+			var v *volume
+			err = t.timed(stepDiskVolume, func() (err error) { v, err = t.k.newVolume(0, 0, true); return err })
+			if err == nil {
+				err = t.overlays(v, stepDiskOverlay, stepOverlayGone+"_disk")
+			}
 		}
 		if err != nil {
 			return err
@@ -214,21 +233,18 @@ func (t *stepTimer) mounts() error {
 	return nil
 }
 
-func (t *stepTimer) overlays() error {
-	v, err := t.k.newVolume(1<<20, 64, false)
-	if err != nil {
-		return err
-	}
+// overlays mounts one upon a volume, which it frees.
+func (t *stepTimer) overlays(v *volume, mount, end string) error {
 	defer t.k.release(v)
 	var m int
-	err = t.timed(stepOverlayMount, func() (err error) {
+	err := t.timed(mount, func() (err error) {
 		m, err = t.k.overlay([]string{"/skel"}, v.upper(), v.work())
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	return t.timed(stepOverlayGone, func() error { return unix.Close(m) })
+	return t.timed(end, func() error { return unix.Close(m) })
 }
 
 // pivots need a mount namespace of their own; the thread ends with it.
