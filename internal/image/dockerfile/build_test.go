@@ -575,6 +575,7 @@ func FuzzBuild(f *testing.F) {
 	f.Add("# escape=`\nARG A=scratch\nFROM ${A}\nCOPY <<X <<\"Y\" /d/\n$A\nX\n$A\nY\n")
 	f.Add("FROM base\nRUN <<EOF cat\nx\nEOF\nCMD [\"a\", \"b\"]\n")
 	f.Add("FROM base AS x\nONBUILD RUN x\n")
+	f.Add("FROM base\nRUN []\nRUN [\"\"]\n")
 	files, err := filepath.Glob("testdata/*/*.txtar")
 	if err != nil {
 		f.Fatal(err)

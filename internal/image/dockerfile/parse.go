@@ -196,6 +196,9 @@ func supported(s step) error {
 }
 
 func supportedRun(c *instructions.RunCommand) error {
+	if !c.PrependShell && (len(c.CmdLine) == 0 || c.CmdLine[0] == "") {
+		return errors.New("it names no program: write RUN [\"PROGRAM\", \"ARGUMENT\"] or a shell's command line")
+	}
 	if instructions.GetSecurity(c) == instructions.SecurityInsecure {
 		return &UnsupportedError{"RUN --security=insecure", "no command gets the machine's own rights: leave the flag out"}
 	}
