@@ -138,8 +138,8 @@ func copyAttacks() []attack {
 			return []tar.Header{{Name: "f", Typeflag: tar.TypeSymlink, Linkname: "/host" + dir + "/planted"}, {Name: "f"}}
 		})},
 		{name: "archive with a hard link outside", class: c, try: hardLink},
-		{name: "put into a planted link", class: t, off: copying, try: puts("/work/keeper", links, file("planted"))},
-		{name: "put upon a planted link", class: t, off: copying, try: puts("/work", links, file("file"))},
+		{name: "put into a planted link", class: t, off: copying, try: puts("/desk/keeper", links, file("planted"))},
+		{name: "put upon a planted link", class: t, off: copying, try: puts("/desk", links, file("file"))},
 		{name: "put while directories are swapped", class: t, off: copying, race: true, try: races("swap directory and link", putRace)},
 		{name: "get through a planted link", class: t, off: copying, try: getLink},
 		{name: "get while files are swapped", class: t, off: copying, race: true, try: races("swap file and link", getRace("/race"))},

@@ -365,7 +365,7 @@ func getLink(f *field) (bool, string, error) {
 	if worked, detail, err := f.inside("plant links", f.dir); err != nil || !worked {
 		return false, detail, fmt.Errorf("prepare: %s %w", detail, err)
 	}
-	led, err := f.getsBait(f.ctx, f.s, "/work/keeper/secret")
+	led, err := f.getsBait(f.ctx, f.s, "/desk/keeper/secret")
 	return led, fmt.Sprint(err), nil
 }
 

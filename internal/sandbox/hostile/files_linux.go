@@ -70,8 +70,8 @@ func fileAttackers() tries {
 			return nil
 		},
 		"plant links": func(args []string) error {
-			return errors.Join(os.Mkdir("/work", 0o777), os.Symlink(args[0], "/work/out"),
-				os.Symlink("/host"+args[0], "/work/keeper"), os.Symlink("/host"+args[0]+"/planted", "/work/file"))
+			return errors.Join(os.Mkdir("/desk", 0o777), os.Symlink(args[0], "/desk/out"),
+				os.Symlink("/host"+args[0], "/desk/keeper"), os.Symlink("/host"+args[0]+"/planted", "/desk/file"))
 		},
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"slices"
@@ -21,7 +20,6 @@ import (
 	"assay/internal/image"
 	"assay/internal/sandbox"
 	"assay/internal/sandbox/ns/cgroup"
-	"assay/internal/sandbox/ns/pid1"
 )
 
 // Backend implements sandbox.Backend.
@@ -260,100 +258,6 @@ func hostTree(p string) (int, error) {
 		return -1, fmt.Errorf("open %s: %w", p, err)
 	}
 	return m, nil
-}
-
-// calls matches replies to questions.
-type calls struct {
-	mu      sync.Mutex
-	next    uint32
-	pending map[uint32]chan answer
-}
-
-type answer struct {
-	r   reply
-	fds []int
-}
-
-func (c *calls) add() (uint32, chan answer) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.next++
-	ch := make(chan answer, 1)
-	c.pending[c.next] = ch
-	return c.next, ch
-}
-
-// take returns the channel of a question, once.
-func (c *calls) take(id uint32) chan answer {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	ch := c.pending[id]
-	delete(c.pending, id)
-	return ch
-}
-
-// read hands the keeper's answers out until its socket ends.
-func (b *Backend) read() {
-	defer close(b.done)
-	r := pid1.Receiver{P: b.sock}
-	for {
-		m, fds, err := r.Recv()
-		if err != nil {
-			return
-		}
-		a := answer{fds: fds}
-		if err := unpack(m, kindReply, &a.r); err != nil {
-			a.r = replyError(err)
-		}
-		if ch := b.calls.take(m.ID); ch != nil {
-			ch <- a
-		} else {
-			closeFDs(fds) // nobody waits any more
-		}
-	}
-}
-
-// call asks the keeper. The descriptors that come back are the caller's.
-func (b *Backend) call(ctx context.Context, q request, fds ...int) (reply, []int, error) {
-	id, ch := b.calls.add()
-	if err := send(b.sock, kindRequest, id, q, fds...); err != nil {
-		b.calls.take(id)
-		return reply{}, nil, fmt.Errorf("%s: %w", q.Op, b.lost())
-	}
-	return b.wait(ctx, q, id, ch)
-}
-
-func (b *Backend) wait(ctx context.Context, q request, id uint32, ch chan answer) (reply, []int, error) {
-	select {
-	case a := <-ch:
-		return a.r, a.fds, a.r.err()
-	case <-b.done:
-	case <-ctx.Done():
-		if b.calls.take(id) == nil { // it came at this very moment
-			a := <-ch
-			return a.r, a.fds, a.r.err()
-		}
-		return reply{}, nil, context.Cause(ctx)
-	}
-	select {
-	case a := <-ch:
-		return a.r, a.fds, a.r.err()
-	default:
-		return reply{}, nil, fmt.Errorf("%s: %w", q.Op, b.lost())
-	}
-}
-
-// lost says why the keeper does not answer.
-func (b *Backend) lost() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.closed {
-		return sandbox.ErrClosed
-	}
-	if s := b.noise.String(); s != "" {
-		return fmt.Errorf("%w: the keeper ended: %s", sandbox.ErrLost, s)
-	}
-	return fmt.Errorf("%w: the keeper ended", sandbox.ErrLost)
 }
 
 // Capabilities of this backend.
@@ -678,29 +582,3 @@ const maxLayers = 500 - 2*(maxFrozen+1) - 2
 
 // closeTime is how long a keeper may take to remove disk volumes.
 const closeTime = time.Minute
-
-// tail keeps the last bytes of what is written.
-type tail struct {
-	mu sync.Mutex
-	b  []byte
-}
-
-var _ io.Writer = (*tail)(nil)
-
-const tailSize = 8 << 10
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.b = append(t.b, p...)
-	if len(t.b) > tailSize {
-		t.b = append([]byte(nil), t.b[len(t.b)-tailSize:]...)
-	}
-	return len(p), nil
-}
-
-func (t *tail) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return strings.TrimSpace(string(t.b))
-}

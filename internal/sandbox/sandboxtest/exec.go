@@ -17,7 +17,7 @@ import (
 func (h harness) exec(t *testing.T) {
 	s := h.create(t, func(sp *sandbox.Spec) {
 		sp.Image.Config.Env = []string{"FROM_IMAGE=image", "BOTH=image"}
-		sp.Image.Config.Workdir = "/work"
+		sp.Image.Config.Workdir = "/desk"
 	})
 	t.Run("streams and status", func(t *testing.T) {
 		r := sh(t, s, "echo out; echo err >&2; exit 7")
@@ -51,15 +51,15 @@ func (h harness) exec(t *testing.T) {
 		equal(t, "variables", string(r.Stdout), "image command 2 /root\n")
 	})
 	t.Run("directory", func(t *testing.T) {
-		equal(t, "the image's", ok(t, s, "pwd"), "/work")
+		equal(t, "the image's", ok(t, s, "pwd"), "/desk")
 		r := run(t, s, sandbox.Command{Args: []string{"pwd"}, Dir: "/tmp"}, sandbox.ExecOptions{})
 		equal(t, "the command's", string(r.Stdout), "/tmp\n")
 	})
 	t.Run("not started", func(t *testing.T) {
-		ok(t, s, "echo hello > /work/plain; chmod 644 /work/plain; mkdir -p /work/dir")
+		ok(t, s, "echo hello > /desk/plain; chmod 644 /desk/plain; mkdir -p /desk/dir")
 		for _, c := range []sandbox.Command{
-			{Args: []string{"no-such-program"}}, {Args: []string{"/no/such/program"}}, {Args: []string{"/work/plain"}},
-			{Args: []string{"/work/dir"}}, {Args: []string{"sh"}, Dir: "/no/such/directory"}, {}, {Args: []string{""}},
+			{Args: []string{"no-such-program"}}, {Args: []string{"/no/such/program"}}, {Args: []string{"/desk/plain"}},
+			{Args: []string{"/desk/dir"}}, {Args: []string{"sh"}, Dir: "/no/such/directory"}, {}, {Args: []string{""}},
 		} {
 			if _, err := sandbox.Exec(ctx(t), s, c, sandbox.ExecOptions{}); !errors.Is(err, sandbox.ErrNotStarted) {
 				t.Errorf("%+v: %v", c, err)
