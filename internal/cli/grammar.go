@@ -28,7 +28,7 @@ type grammar struct {
 
 	Task   taskCmd   `cmd:"" group:"tasks" help:"Lint, show, scaffold and prove tasks."`
 	Import importCmd `cmd:"" group:"tasks" help:"Turn a data set into task directories."`
-	Image  imageCmd  `cmd:"" group:"tasks" help:"List, import and remove images."`
+	Image  imageCmd  `cmd:"" group:"tasks" help:"Get, build, inspect and remove images."`
 
 	Run    runCmd    `cmd:"" group:"runs" help:"Run agents on tasks."`
 	Job    jobCmd    `cmd:"" group:"runs" help:"List, show, resume and remove jobs."`

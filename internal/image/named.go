@@ -20,7 +20,7 @@ import (
 type MissingError struct{ Ref string }
 
 func (e *MissingError) Error() string {
-	return fmt.Sprintf("image %q is not in the local store; import it with: assay image import PATH --name %s", e.Ref, e.Ref)
+	return fmt.Sprintf("image %q is not in the local store; fetch it with: assay image pull %s, or import it with: assay image import PATH --name %s", e.Ref, e.Ref, e.Ref)
 }
 
 // New returns an image with its id: the digest of layers, binds and
