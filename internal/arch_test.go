@@ -46,11 +46,23 @@ internal/sandbox/sandboxtest: internal/sandbox internal/image
 internal/sandbox/hostile:    internal/sandbox internal/image
 internal/sandbox/bench:      internal/sandbox internal/image
 
+internal/model:
+internal/model/openai:       internal/model
+internal/model/anthropic:    internal/model
+internal/model/gemini:       internal/model
+internal/model/scripted:     internal/model
+internal/model/replay:       internal/model internal/gateway
+internal/model/modeltest:    internal/model
+internal/gateway:            internal/model
+internal/gateway/atif:       internal/gateway internal/model trajectory trial
+
 internal/agent:              task trajectory trial internal/sandbox internal/image
 internal/agent/oracle:       internal/agent internal/sandbox task trial
 internal/agent/nop:          internal/agent task trial
 internal/agent/script:       internal/agent internal/sandbox internal/image task trial
 internal/agent/command:      internal/agent internal/sandbox internal/image task trial
+internal/agent/external:     internal/agent internal/model internal/sandbox internal/image task trajectory trial
+internal/agent/builtin:      internal/agent internal/model internal/sandbox internal/image task trajectory trial
 internal/agent/agenttest:    internal/agent internal/sandbox internal/image task trajectory trial
 
 internal/grade:              task trial internal/sandbox internal/image
