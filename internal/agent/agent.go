@@ -10,7 +10,9 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"net/http"
 	"time"
 
 	"assay/internal/image"
@@ -72,6 +74,19 @@ type Session struct {
 	Deadline time.Time      // zero: none; ctx ends at it
 	Output   int64          // bytes of one command's output that are kept; 0: 1 MiB
 	Logs     image.HostPath // directory for the agent's own logs (agent/ of the trial)
+	Tools    []Tool         // of the host, besides the agent's own
+	MCP      string         // URL inside the sandbox where an MCP server offers Tools; empty: none
+}
+
+// Tool is something that the host does for an agent. A host-side agent calls
+// it directly, one in the sandbox by MCP; both ways lead to the same Call.
+type Tool struct {
+	Name        string
+	Description string
+	Schema      json.RawMessage // JSON Schema of the arguments, an object
+	// Call may be used by many goroutines at once. arguments are the agent's
+	// and may be anything; an error is told to the agent as the tool's answer.
+	Call func(ctx context.Context, arguments json.RawMessage) (string, error)
 }
 
 // Endpoint is where the agent's model answers.
@@ -80,6 +95,12 @@ type Endpoint struct {
 	Dialect string
 	Model   string
 	Key     string // a capability of this trial alone, never the user's key
+
+	// Transport reaches URL for an agent on the host, without a network; nil:
+	// URL is reached like any other.
+	Transport http.RoundTripper
+	NoTools   bool  // the model cannot call tools: they are to be asked for in plain text
+	Window    int64 // tokens of prompt and answer that the model can hold; 0: unknown
 }
 
 // Report is what a run came to.
@@ -87,6 +108,10 @@ type Report struct {
 	Exit     *int // exit status of the agent's program; null when it has none
 	Usage    trial.Usage
 	TimedOut bool
+	// Cause is why the agent says that it stopped; empty: it was done, or does
+	// not say. It tells more of an unsolved task, and never changes a verdict.
+	Cause  trial.Cause
+	Detail string // of Cause
 	// OutOfMemory: some of its processes were ended for the memory limit.
 	OutOfMemory bool
 	CPU         *time.Duration

@@ -72,15 +72,20 @@ func (r *Recorder) Turn(s trajectory.AgentStep) (id int64) {
 	if len(s.Calls) > 0 {
 		tool = s.Calls[0].Function
 	}
-	for i := range s.Results {
-		if c := s.Results[i].Content; c != nil && c.Parts == nil {
-			cut := trajectory.Text(r.cut(c.Text))
-			s.Results[i].Content = &cut
-		}
-	}
+	r.cutResults(s.Results)
 	id, err := r.b.AddAgent(time.Now(), s)
 	r.mark(id, err, trajectory.Agents, s.Message, tool)
 	return id
+}
+
+// Observe records what calls of a turn came to, once they have.
+func (r *Recorder) Observe(step int64, results ...trajectory.ObservationResult) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if step != 0 {
+		r.cutResults(results)
+		r.refused(r.b.Observe(step, results...))
+	}
 }
 
 // Call is a tool call under way.
@@ -145,6 +150,15 @@ func (r *Recorder) mark(id int64, err error, source trajectory.Source, text, too
 func (r *Recorder) refused(err error) {
 	if err != nil {
 		r.b.Note("a step could not be recorded: " + err.Error())
+	}
+}
+
+func (r *Recorder) cutResults(results []trajectory.ObservationResult) {
+	for i, res := range results {
+		if c := res.Content; c != nil && c.Parts == nil {
+			cut := trajectory.Text(r.cut(c.Text))
+			results[i].Content = &cut
+		}
 	}
 }
 

@@ -42,15 +42,25 @@ func TestRecorder(t *testing.T) {
 	c.Done("more")
 	one := int64(1)
 	r.Turn(trajectory.AgentStep{Message: "done", LLMCalls: &one, Metrics: &trajectory.Metrics{PromptTokens: &one}})
+	two := trajectory.ToolCall{ID: "t", Function: "read", Arguments: json.RawMessage(`{}`)}
+	id := r.Turn(trajectory.AgentStep{Message: "look", Calls: []trajectory.ToolCall{two}, LLMCalls: &one})
+	check(t, r)
+	long := trajectory.Text(strings.Repeat("x", maxText+1))
+	r.Observe(id, trajectory.ObservationResult{CallID: "t", Content: &long})
+	r.Observe(0, trajectory.ObservationResult{CallID: "of a step that was refused"})
 	doc, _ := check(t, r)
-	if len(doc.Steps) != 5 || doc.Steps[0].Message.Text != "do it" || doc.Agent.ModelName != "m" {
+	if got := doc.Steps[5].Observation.Results[0].Content.Text; !strings.HasSuffix(got, "[1 bytes cut]") {
+		t.Errorf("a late observation of %d bytes is not cut", len(got))
+	}
+	if len(doc.Steps) != 6 || doc.Steps[0].Message.Text != "do it" || doc.Agent.ModelName != "m" {
 		t.Errorf("%+v", doc)
 	}
 	if got := doc.Steps[3].Observation.Results; len(got) != 2 || got[0].Content.Text != "a\nb\n" || got[0].CallID != doc.Steps[3].ToolCalls[0].ID {
 		t.Errorf("observation %+v", got)
 	}
 	want := []trial.StepMark{{StepID: 2, Source: "system", Text: "offline"}, {StepID: 3, Source: "agent", Text: "thinking"},
-		{StepID: 4, Source: "agent", Text: "ls", Tool: "bash"}, {StepID: 5, Source: "agent", Text: "done"}}
+		{StepID: 4, Source: "agent", Text: "ls", Tool: "bash"}, {StepID: 5, Source: "agent", Text: "done"},
+		{StepID: 6, Source: "agent", Text: "look", Tool: "read"}}
 	if !reflect.DeepEqual(marks, want) {
 		t.Errorf("marks %+v", marks)
 	}
