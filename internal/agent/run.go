@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -30,7 +31,7 @@ func BriefFiles(instruction string) []File {
 type Program struct {
 	Args []string
 	Env  []string
-	Log  string // file in Session.Logs that gets the output; appended to
+	Log  string // file in Session.Logs that gets the output, without the trial's key; appended to
 }
 
 // Ran is how a program ended. The zero Exit of a program that was cut off is
@@ -61,6 +62,9 @@ func (s Session) Exec(ctx context.Context, p Program) (Ran, error) {
 	res, err := sandbox.Exec(ctx, s.Sandbox, sandbox.Command{
 		Args: p.Args, Env: append(s.briefEnv(), p.Env...), Dir: s.Workdir, User: s.User,
 	}, sandbox.ExecOptions{Cap: s.Output, Stdout: log, Stderr: log})
+	if e := ScrubFile(log, s.key()); e != nil {
+		return Ran{}, e
+	}
 	if errors.Is(err, sandbox.ErrNotStarted) {
 		msg := err.Error() + "\n"
 		_, err := log.WriteString(msg)
@@ -70,7 +74,7 @@ func (s Session) Exec(ctx context.Context, p Program) (Ran, error) {
 		return Ran{}, fmt.Errorf("run %q: %w", p.Args[0], err)
 	}
 	ran := Ran{
-		Output: string(res.Stdout) + string(res.Stderr), Exit: res.Exit.Code,
+		Output: ScrubText(string(res.Stdout)+string(res.Stderr), s.key()), Exit: res.Exit.Code,
 		CPU: res.Exit.CPU, MaxRSS: res.Exit.MaxRSS, OutOfMemory: res.Exit.OutOfMemory,
 	}
 	if res.Dropped > 0 {
@@ -84,6 +88,14 @@ func (s Session) Exec(ctx context.Context, p Program) (Ran, error) {
 		return s.cutOff(ctx, ran)
 	}
 	return ran, nil
+}
+
+// key is the trial's own, which must stand in nothing that is kept.
+func (s Session) key() string {
+	if s.Model == nil {
+		return ""
+	}
+	return s.Model.Key
 }
 
 // cutOff tells the deadline, which is a report, from a cancellation, which
@@ -120,7 +132,11 @@ func (s Session) openLog(name string) (*os.File, error) {
 	if err := os.MkdirAll(string(s.Logs), 0o755); err != nil {
 		return nil, err
 	}
-	return os.OpenFile(filepath.Join(string(s.Logs), name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	f, err := os.OpenFile(filepath.Join(string(s.Logs), name), os.O_CREATE|os.O_RDWR, 0o644)
+	if err == nil {
+		_, err = f.Seek(0, io.SeekEnd) // appending mode would not let a key be written over
+	}
+	return f, err
 }
 
 // LogExit writes a non-zero exit status to exit-code.txt, as Harbor does.

@@ -40,6 +40,8 @@ type attempt struct {
 	main  *task.Service      // what the Compose file says of the agent's own; nil without services
 	snaps []sandbox.Snapshot // taken of sb
 	ended []stepEnd
+
+	session agent.Session // of the step under way
 }
 
 // stepEnd is what one step came to.
@@ -236,6 +238,9 @@ func (a *attempt) step(ctx context.Context, i int) (goOn bool, err error) {
 	if err := a.cut(); err != nil {
 		return false, err
 	}
+	if err := a.tidy(ctx, live); err != nil {
+		return false, err
+	}
 	last := i == len(t.Steps)-1
 	var ahead *grade.Ahead
 	if !live {
@@ -311,6 +316,7 @@ func (a *attempt) runAgent(ctx context.Context, brief task.Brief, rec *agent.Rec
 		run, stop = context.WithDeadlineCause(ctx, s.Deadline, agent.ErrDeadline)
 		defer stop()
 	}
+	a.session = s
 	report, err := a.p.arm.Agent.Run(run, s)
 	if ctx.Err() == nil && context.Cause(run) == agent.ErrDeadline {
 		report.TimedOut = true
