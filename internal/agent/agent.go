@@ -46,6 +46,7 @@ type Needs struct {
 	Dialect  string          // model API it speaks; empty: needs no model
 	Solution bool            // the job puts the task's solution at /solution (oracle only)
 	Files    []File
+	Memory   int64 // bytes that it uses itself, on top of what a task may
 }
 
 // File is a small file that the job puts into the sandbox before the agent.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -31,6 +32,7 @@ func BriefFiles(instruction string) []File {
 type Program struct {
 	Args []string
 	Env  []string
+	Bare bool   // without the variables that say what is to be done
 	Log  string // file in Session.Logs that gets the output, without the trial's key; appended to
 }
 
@@ -60,7 +62,7 @@ func (s Session) Exec(ctx context.Context, p Program) (Ran, error) {
 		return s.cutOff(ctx, Ran{})
 	}
 	res, err := sandbox.Exec(ctx, s.Sandbox, sandbox.Command{
-		Args: p.Args, Env: append(s.briefEnv(), p.Env...), Dir: s.Workdir, User: s.User,
+		Args: p.Args, Env: s.env(p), Dir: s.Workdir, User: s.User,
 	}, sandbox.ExecOptions{Cap: s.Output, Stdout: log, Stderr: log})
 	if e := ScrubFile(log, s.key()); e != nil {
 		return Ran{}, e
@@ -109,13 +111,19 @@ func (s Session) cutOff(ctx context.Context, ran Ran) (Ran, error) {
 	return ran, cause
 }
 
-// briefEnv is the session's environment with the variables that say what is to
-// be done.
-func (s Session) briefEnv() []string {
+// env is the session's environment, the variables that say what is to be done
+// and by which model, and the program's own.
+func (s Session) env(p Program) []string {
+	env := slices.Clone(s.Env)
+	if p.Bare {
+		return append(env, p.Env...)
+	}
 	brief := head(s.Brief.Instruction, maxBriefVariable)
-	return append(s.Env[:len(s.Env):len(s.Env)],
+	env = append(env, s.Model.Env()...)
+	env = append(env,
 		"ASSAY_TASK="+noNUL(s.Brief.Task), "ASSAY_STEP="+noNUL(s.Brief.Step),
 		"ASSAY_BRIEF="+noNUL(brief), "ASSAY_BRIEF_FILE="+string(BriefFile))
+	return append(env, p.Env...)
 }
 
 func noNUL(s string) string {

@@ -25,6 +25,7 @@ func (a *attempt) setUp(ctx context.Context) error {
 	t := a.p.task
 	spec := a.spec(a.image)
 	spec.Network = a.network()
+	spec.Limits.MemBytes = a.allowed(spec.Limits.MemBytes)
 	var err error
 	if a.gate, err = a.openGate(spec.Network, filepath.Join(a.dir, "agent", "egress.ndjson")); err != nil {
 		return err

@@ -38,3 +38,16 @@ func (a *attempt) tidy(ctx context.Context, live bool) error {
 	}
 	return err
 }
+
+// allowed is a limit of memory with what the agent uses itself on top: the
+// task's limit is for the work, not for a runtime that came with the agent.
+func (a *attempt) allowed(limit int64) int64 {
+	if limit <= 0 {
+		return limit
+	}
+	var own int64
+	for _, n := range a.needs {
+		own = max(own, n.Memory)
+	}
+	return limit + own
+}

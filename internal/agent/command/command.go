@@ -4,8 +4,9 @@
 //
 // The program finds the instruction in the file /tmp/assay/brief.md
 // (ASSAY_BRIEF_FILE) and, up to 100 KiB of it, in ASSAY_BRIEF; ASSAY_TASK names
-// the task and ASSAY_STEP the step of a multi-step task. It runs in the
-// workdir. What it writes below /logs/agent is kept beside its output.
+// the task and ASSAY_STEP the step of a multi-step task. Where a model was asked
+// for, ASSAY_MODEL_URL, ASSAY_MODEL_KEY, ASSAY_MODEL and the variables of the
+// vendors' libraries lead to it. It runs in the workdir. What it writes below /logs/agent is kept beside its output.
 package command
 
 import (
