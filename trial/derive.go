@@ -24,12 +24,15 @@ func harborCauses() map[string]Cause {
 		CauseImageBuild:      {"SandboxBuildFailedError"},
 		CauseUnsupported:     {"ServiceOperationsUnsupportedError", "MissingExtraError", "DspyImportError", "VercelScopeError"},
 		CauseAgentSetup:      {"AgentSetupTimeoutError"},
-		CauseModel: {"ApiError", "ApiRateLimitError", "ApiInternalServerError", "ApiOverloadedError", "ApiConnectionClosedError",
-			"ApiResponseStalledError", "UnknownApiError", "NetworkConnectionError", "ApiConnectionError", "ApiUsageLimitError",
-			"RateLimitError", "InternalServerError", "ServiceUnavailableError", "APIConnectionError", "APIError", "Timeout"},
-		CauseModelSetup: {"AgentAuthenticationError", "ModelNotFoundError", "UnsupportedModelParametersError", "ApiProviderResourceNotFoundError",
-			"BadRequestError", "UnprocessableEntityError", "UnsupportedParamsError", "APIResponseValidationError", "BudgetExceededError",
-			"AuthenticationError", "PermissionDeniedError", "NotFoundError"},
+		CauseModel: {"ApiError", "ApiInternalServerError", "ApiResponseStalledError", "UnknownApiError", "NetworkConnectionError",
+			"ApiConnectionError", "InternalServerError", "APIConnectionError", "APIError", "Timeout"},
+		CauseRateLimit: {"ApiRateLimitError", "RateLimitError"},
+		CauseOverload:  {"ApiOverloadedError", "ServiceUnavailableError"},
+		CauseTruncated: {"ApiConnectionClosedError"},
+		CauseQuota:     {"ApiUsageLimitError"},
+		CauseModelAuth: {"AgentAuthenticationError", "AuthenticationError", "PermissionDeniedError"},
+		CauseModelSetup: {"ModelNotFoundError", "UnsupportedModelParametersError", "ApiProviderResourceNotFoundError", "BadRequestError",
+			"UnprocessableEntityError", "UnsupportedParamsError", "APIResponseValidationError", "BudgetExceededError", "NotFoundError"},
 		CauseSandboxStart: {"EnvironmentStartTimeoutError"},
 		CauseSandboxLost: {"SSHAccessError", "GKEExecStreamClosedError", "GKEPodNotFoundError", "RuntimeRequestError",
 			"AddTestsDirError", "DownloadVerifierDirError"},
@@ -50,7 +53,8 @@ func harborCauses() map[string]Cause {
 // after the verdict and does not change it.
 func duringAgent(c Cause) bool {
 	switch c {
-	case CauseAgentExit, CauseAgentTimeout, CauseContextLimit, CauseAgentRefused, CauseModel, CauseModelSetup, CauseMemoryLimit:
+	case CauseAgentExit, CauseAgentTimeout, CauseContextLimit, CauseAgentRefused, CauseMemoryLimit,
+		CauseModel, CauseModelAuth, CauseModelSetup, CauseRateLimit, CauseOverload, CauseTruncated, CauseQuota:
 		return true
 	}
 	return false

@@ -31,7 +31,7 @@ const (
 	FaultAgent     Fault = "agent"
 	FaultTask      Fault = "task"
 	FaultInfra     Fault = "infra"
-	FaultBudget    Fault = "budget" // a limit of time, memory, disk or money
+	FaultBudget    Fault = "budget" // a limit of time, memory, disk, tokens or money
 	FaultCancelled Fault = "cancelled"
 )
 
@@ -43,9 +43,14 @@ const (
 	CauseSolved          Cause = "solved"
 	CauseUnsolved        Cause = "unsolved"
 	CauseAgentExit       Cause = "agent_exit"       // the agent's program ended non-zero and the task is not solved
+	CauseAgentCrash      Cause = "agent_crash"      // a signal that nobody of ours sent ended the agent's program
 	CauseAgentTimeout    Cause = "agent_timeout"    // the deadline ended the agent and the task is not solved
+	CauseNoSubmission    Cause = "no_submission"    // the agent ended without saying that it was done
 	CauseContextLimit    Cause = "context_limit"    // the model's context or output limit ended the agent
 	CauseAgentRefused    Cause = "agent_refused"    // the model declined the task
+	CauseMalformedCall   Cause = "malformed_call"   // the model's last tool calls could not be read
+	CauseBudget          Cause = "budget"           // tokens or money of the trial were used up
+	CauseLoop            Cause = "loop"             // the agent repeated itself until it was stopped
 	CauseDiskLimit       Cause = "disk_limit"       // the sandbox's disk was full when the agent ended
 	CauseMemoryLimit     Cause = "memory_limit"     // the sandbox was killed for its memory
 	CauseVerifierTimeout Cause = "verifier_timeout" // the verifier did not end in time
@@ -59,8 +64,13 @@ const (
 	CauseImageMissing    Cause = "image_missing"    // the image is not here and cannot be had
 	CauseUnsupported     Cause = "unsupported"      // the task or agent needs what this backend does not do
 	CauseAgentSetup      Cause = "agent_setup"      // the agent's own files could not be put in place
-	CauseModel           Cause = "model_error"      // the model's provider failed
-	CauseModelSetup      Cause = "model_setup"      // wrong key, unknown model or parameter: a retry cannot help
+	CauseModel           Cause = "model_error"      // the model's provider failed, or could not be reached
+	CauseModelAuth       Cause = "model_authentication"
+	CauseModelSetup      Cause = "model_setup"      // unknown model or parameter: a retry cannot help
+	CauseRateLimit       Cause = "rate_limit"       // the provider's limit of requests or tokens a minute
+	CauseQuota           Cause = "model_quota"      // the account at the provider has no money left
+	CauseOverload        Cause = "overload"         // the provider had no room
+	CauseTruncated       Cause = "truncated_stream" // the provider's answers broke off
 	CauseSandboxStart    Cause = "sandbox_start"    // no sandbox could be had
 	CauseSandboxLost     Cause = "sandbox_lost"     // the sandbox died under the harness
 	CauseHarness         Cause = "harness"          // an error of assay itself
@@ -87,9 +97,14 @@ func Endings() []Ending {
 		{CauseSolved, Pass, FaultNone, false, true, "", "the verifier says solved"},
 		{CauseUnsolved, Fail, FaultAgent, false, true, "", "the verifier says not solved"},
 		{CauseAgentExit, Fail, FaultAgent, false, true, "NonZeroAgentExitCodeError", "the agent's program ended with an error and the task is not solved"},
+		{CauseAgentCrash, Fail, FaultAgent, false, true, "NonZeroAgentExitCodeError", "a signal ended the agent's program and the task is not solved"},
 		{CauseAgentTimeout, Fail, FaultBudget, false, true, "AgentTimeoutError", "time was up before the task was solved"},
+		{CauseNoSubmission, Fail, FaultAgent, false, true, "", "the agent ended without handing its work in"},
 		{CauseContextLimit, Fail, FaultBudget, false, true, "ContextWindowExceededError", "the model's context or output limit ended the agent"},
 		{CauseAgentRefused, Fail, FaultAgent, false, true, "AgentSafetyRefusalError", "the model declined the task"},
+		{CauseMalformedCall, Fail, FaultAgent, false, true, "", "the model's last tool calls could not be read"},
+		{CauseBudget, Fail, FaultBudget, false, true, "AgentTimeoutError", "tokens or money were used up before the task was solved"},
+		{CauseLoop, Fail, FaultAgent, false, true, "", "the agent repeated itself until it was stopped"},
 		{CauseDiskLimit, Fail, FaultBudget, false, true, "", "the sandbox's disk was full"},
 		{CauseMemoryLimit, Fail, FaultBudget, false, true, "", "the sandbox was out of memory"},
 		{CauseVerifierTimeout, Inconclusive, FaultAgent, false, true, "VerifierTimeoutError", "the verifier did not end in time"},
@@ -104,7 +119,12 @@ func Endings() []Ending {
 		{CauseUnsupported, Infra, FaultInfra, false, false, "ValueError", "this backend cannot give what the task or agent needs"},
 		{CauseAgentSetup, Infra, FaultInfra, true, false, "AgentSetupTimeoutError", "the agent's files could not be put in place"},
 		{CauseModel, Infra, FaultInfra, true, false, "ApiError", "the model's provider failed"},
-		{CauseModelSetup, Infra, FaultInfra, false, false, "AgentAuthenticationError", "the model's key, name or parameters were refused"},
+		{CauseRateLimit, Infra, FaultInfra, true, false, "ApiRateLimitError", "the provider's rate limit did not pass in time"},
+		{CauseOverload, Infra, FaultInfra, true, false, "ApiOverloadedError", "the model's provider was overloaded"},
+		{CauseTruncated, Infra, FaultInfra, true, false, "ApiConnectionClosedError", "the provider's answers broke off"},
+		{CauseQuota, Infra, FaultInfra, false, false, "ApiUsageLimitError", "the account at the model's provider is used up"},
+		{CauseModelAuth, Infra, FaultInfra, false, false, "AgentAuthenticationError", "the model's provider refused the credential"},
+		{CauseModelSetup, Infra, FaultInfra, false, false, "ModelNotFoundError", "the model's name or parameters were refused"},
 		{CauseSandboxStart, Infra, FaultInfra, true, false, "EnvironmentStartTimeoutError", "no sandbox could be started"},
 		{CauseSandboxLost, Infra, FaultInfra, true, false, "RuntimeError", "the sandbox died under the harness"},
 		{CauseHarness, Infra, FaultInfra, true, false, "RuntimeError", "an error of assay itself"},

@@ -44,7 +44,10 @@ const (
 	CheckMade     Kind = "check"          // data: {"id":…,"status":…}
 	MilestoneMet  Kind = "milestone"      // data: {"id":…}
 	LockedTouched Kind = "locked-file-touched"
-	DeadlineMet   Kind = "deadline" // data: {"phase":…,"limit_sec":…}
+	DeadlineMet   Kind = "deadline"   // data: {"phase":…,"limit_sec":…}
+	LimitMet      Kind = "limit"      // data: LimitMark; tokens, money or patience of the agent are used up
+	ArmPaused     Kind = "arm.paused" // data: ArmMark; its trials stay pending
+	BudgetMet     Kind = "budget"     // data: {"detail":…}; the job's own: nothing more is begun
 	Peeked        Kind = "peek"
 	Noted         Kind = "note" // data: {"text":…}; said aloud, e.g. a fallback image
 )
@@ -125,6 +128,21 @@ type StepMark struct {
 	Source string `json:"source"`
 	Text   string `json:"text,omitempty"` // cut to 2,000 bytes
 	Tool   string `json:"tool,omitempty"`
+}
+
+// LimitMark is the data of LimitMet.
+type LimitMark struct {
+	Cause  Cause  `json:"cause"`
+	Detail string `json:"detail"`
+}
+
+// ArmMark is the data of ArmPaused.
+type ArmMark struct {
+	Agent   string `json:"agent"`
+	Model   string `json:"model,omitempty"`
+	Cause   Cause  `json:"cause"`
+	Detail  string `json:"detail"`
+	Pending int    `json:"pending"` // trials of it that were not begun
 }
 
 // Phase is one stretch of a trial's time. The harness's own overhead is the

@@ -122,7 +122,9 @@ type Record struct {
 	Phases   []PhaseTime       `json:"phases"`
 	Overhead float64           `json:"overhead_ms"` // wall time minus agent and tests
 	Use      Resources         `json:"resources"`
-	Notes    []string          `json:"notes,omitempty"` // said aloud, e.g. a fallback image
+	Calls    *int              `json:"model_calls,omitempty"` // null: it had no model
+	Times    *Times            `json:"times,omitempty"`       // of an agent with a model
+	Notes    []string          `json:"notes,omitempty"`       // said aloud, e.g. a fallback image
 	Rewards  map[string]string `json:"rewards_raw,omitempty"`
 }
 
@@ -164,6 +166,15 @@ type PhaseTime struct {
 	Phase  Phase   `json:"phase"`
 	Step   string  `json:"step,omitempty"`
 	Millis float64 `json:"ms"`
+}
+
+// Times part the agent's time: wall = working + waiting, and the model's is
+// within working.
+type Times struct {
+	Wall    float64 `json:"wall_ms"`
+	Working float64 `json:"working_ms"` // what its limit counts
+	Waiting float64 `json:"waiting_ms"` // for a provider that was short of room
+	Model   float64 `json:"model_ms"`   // until the model's answers were complete; of calls side by side, each
 }
 
 // Resources are measured use; null is unknown.

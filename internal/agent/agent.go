@@ -13,6 +13,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"syscall"
 	"time"
 
 	"assay/internal/image"
@@ -38,13 +39,19 @@ type Agent interface {
 // ErrDeadline is the cause of a context that ended at an agent's deadline.
 var ErrDeadline = errors.New("the agent's time is up")
 
+// ErrStopped is the cause of a context that another limit ended: the agent's
+// tokens, its money, or what it has left to try.
+var ErrStopped = errors.New("a limit stopped the agent")
+
 // Needs is what an agent must find in its sandbox.
 type Needs struct {
-	Mounts   []sandbox.Mount
-	Env      map[string]string
-	Network  sandbox.Network // zero: whatever the brief says
-	Dialect  string          // model API it speaks; empty: needs no model
-	Solution bool            // the job puts the task's solution at /solution (oracle only)
+	Mounts  []sandbox.Mount
+	Env     map[string]string
+	Network sandbox.Network // zero: whatever the brief says
+	Dialect string          // model APIs it speaks, the one it prefers first, with commas between; empty: needs no model
+	// Optional: without a model it works all the same.
+	Optional bool
+	Solution bool // the job puts the task's solution at /solution (oracle only)
 	Files    []File
 	Memory   int64 // bytes that it uses itself, on top of what a task may
 }
@@ -92,8 +99,8 @@ type Tool struct {
 
 // Endpoint is where the agent's model answers.
 type Endpoint struct {
-	URL     string
-	Dialect string
+	URL     string // without a version and without a slash at its end
+	Dialect string // of those that the agent speaks, the one to use
 	Model   string
 	Key     string // a capability of this trial alone, never the user's key
 
@@ -102,17 +109,20 @@ type Endpoint struct {
 	Transport http.RoundTripper
 	NoTools   bool  // the model cannot call tools: they are to be asked for in plain text
 	Window    int64 // tokens of prompt and answer that the model can hold; 0: unknown
+	MaxOutput int64 // tokens that it gives at most; 0: unknown
 }
 
 // Report is what a run came to.
 type Report struct {
 	Exit     *int // exit status of the agent's program; null when it has none
 	Usage    trial.Usage
+	Signal   syscall.Signal // that ended the program; 0: none
 	TimedOut bool
 	// Cause is why the agent says that it stopped; empty: it was done, or does
 	// not say. It tells more of an unsolved task, and never changes a verdict.
-	Cause  trial.Cause
-	Detail string // of Cause
+	Cause   trial.Cause
+	Detail  string // of Cause
+	Stopped bool   // by a limit that is not the deadline
 	// OutOfMemory: some of its processes were ended for the memory limit.
 	OutOfMemory bool
 	CPU         *time.Duration

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"syscall"
 	"time"
 
 	"assay/internal/image"
@@ -41,7 +42,9 @@ type Program struct {
 type Ran struct {
 	Output   string // both streams, at most Session.Output bytes of each
 	Exit     int
-	TimedOut bool // the deadline ended it
+	Signal   syscall.Signal // 0 unless one ended it
+	TimedOut bool           // the deadline ended it
+	Stopped  bool           // another limit did
 	CPU      time.Duration
 	MaxRSS   int64 // bytes
 	// OutOfMemory: processes of the sandbox were ended for its memory limit
@@ -76,7 +79,7 @@ func (s Session) Exec(ctx context.Context, p Program) (Ran, error) {
 		return Ran{}, fmt.Errorf("run %q: %w", p.Args[0], err)
 	}
 	ran := Ran{
-		Output: ScrubText(string(res.Stdout)+string(res.Stderr), s.key()), Exit: res.Exit.Code,
+		Output: ScrubText(string(res.Stdout)+string(res.Stderr), s.key()), Exit: res.Exit.Code, Signal: res.Exit.Signal,
 		CPU: res.Exit.CPU, MaxRSS: res.Exit.MaxRSS, OutOfMemory: res.Exit.OutOfMemory,
 	}
 	if res.Dropped > 0 {
@@ -100,12 +103,16 @@ func (s Session) key() string {
 	return s.Model.Key
 }
 
-// cutOff tells the deadline, which is a report, from a cancellation, which
-// ends the trial.
+// cutOff tells the deadline and other limits, which are a report, from a
+// cancellation, which ends the trial.
 func (s Session) cutOff(ctx context.Context, ran Ran) (Ran, error) {
 	cause := context.Cause(ctx)
 	if errors.Is(cause, ErrDeadline) || errors.Is(cause, context.DeadlineExceeded) {
 		ran.TimedOut = true
+		return ran, nil
+	}
+	if errors.Is(cause, ErrStopped) {
+		ran.Stopped = true
 		return ran, nil
 	}
 	return ran, cause
@@ -166,7 +173,9 @@ func (r *Report) Add(ran Ran) {
 		rss = max(rss, *r.MaxRSS)
 	}
 	r.CPU, r.MaxRSS = &cpu, &rss
+	r.Signal = ran.Signal
 	r.TimedOut = r.TimedOut || ran.TimedOut
+	r.Stopped = r.Stopped || ran.Stopped
 	r.OutOfMemory = r.OutOfMemory || ran.OutOfMemory
 }
 
@@ -176,6 +185,8 @@ func (r Ran) Text() string {
 	switch {
 	case r.TimedOut:
 		return r.Output + "\n[ended at the deadline]"
+	case r.Stopped:
+		return r.Output + "\n[ended by a limit]"
 	case r.Exit != 0 && r.OutOfMemory:
 		return fmt.Sprintf("%s\n[out of memory; exit status %d]", r.Output, r.Exit)
 	case r.Exit != 0:

@@ -93,3 +93,10 @@ func parseAgents(specs []string) ([]job.Arm, error) {
 	}
 	return arms, nil
 }
+
+// parseArm makes an arm again from a job's configuration.
+func parseArm(c job.ArmConfig) (job.Arm, error) {
+	arm, err := parseAgent(c.Spec)
+	arm.Instructions, arm.Env, arm.Options = c.Instructions, c.Env, c.Options
+	return arm, err
+}

@@ -23,7 +23,7 @@ var hostileAgents = []struct {
 	{"ignores SIGTERM", `trap "" TERM; while :; do sleep 86398.MARK; done`, trial.Fail, trial.CauseAgentTimeout},
 	{"stops itself", `kill -STOP $$; sleep 86398.MARK`, trial.Fail, trial.CauseAgentTimeout},
 	{"fills the disk", `cat /dev/zero > /app/fill; cat /dev/zero > /tmp/fill; exit 3`, trial.Fail, trial.CauseAgentExit},
-	{"kills its shell", `kill -9 $$`, trial.Fail, trial.CauseAgentExit},
+	{"kills its shell", `kill -9 $$`, trial.Fail, trial.CauseAgentCrash},
 	{"kills everything", `kill -9 -1; sleep 86398.MARK`, trial.Fail, ""},
 	{"leaves processes", `(setsid sleep 86398.MARK >/dev/null 2>&1 &); (setsid sh -c "sleep 1; echo 1 > /app/answer" >/dev/null 2>&1 &); exit 0`, trial.Fail, trial.CauseUnsolved},
 	{"holds its output open", `sleep 86398.MARK & exit 0`, trial.Fail, trial.CauseUnsolved},

@@ -125,7 +125,7 @@ Exit status: as of 'assay run'.`
 }
 
 func (c *jobResumeCmd) Run(ctx *boundCtx, a *app, g *grammar) error {
-	cfg, err := job.Load(c.Job, parseAgent)
+	cfg, err := job.Load(c.Job, parseArm)
 	if err != nil {
 		return usage(err)
 	}

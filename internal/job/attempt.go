@@ -42,6 +42,7 @@ type attempt struct {
 	ended []stepEnd
 
 	session agent.Session // of the step under way
+	lines   lines         // to the model
 }
 
 // stepEnd is what one step came to.
@@ -49,6 +50,7 @@ type stepEnd struct {
 	step    string
 	agent   agentEnd
 	usage   trial.Usage
+	models  map[string]trial.Usage // by model; nil: it had none
 	meta    map[string]any
 	verdict *grade.Verdict // nil when it was not graded
 	err     error
@@ -138,12 +140,12 @@ func (a *attempt) resolve(ctx context.Context) error {
 	}
 	a.env = env
 	for i := range t.Steps {
-		n, err := a.p.arm.Agent.Needs(t.Brief(i))
+		n, err := a.p.arm.Agent.Needs(a.p.arm.brief(t.Brief(i)))
 		if err != nil {
 			return &endError{trial.CauseUnsupported, fmt.Errorf("agent %s: %w", a.p.arm.Spec, err)}
 		}
-		if n.Dialect != "" {
-			return &endError{trial.CauseUnsupported, fmt.Errorf("agent %s needs a model (%s) and none is configured", a.p.arm.Spec, n.Dialect)}
+		if n.Dialect != "" && !n.Optional && a.p.arm.Model == nil {
+			return &endError{trial.CauseUnsupported, fmt.Errorf("agent %s needs a model (%s) and none is given; name one with -m", a.p.arm.Spec, n.Dialect)}
 		}
 		if n.Network != "" && n.Network != sandbox.NetNone {
 			return &endError{trial.CauseUnsupported, fmt.Errorf("agent %s needs network %q; this backend gives none", a.p.arm.Spec, n.Network)}
@@ -202,7 +204,7 @@ func (a *attempt) workdir() image.Path {
 // step runs and grades one step. goOn is false when the run ends after it.
 func (a *attempt) step(ctx context.Context, i int) (goOn bool, err error) {
 	t := a.p.task
-	key, brief := t.Key(i), t.Brief(i)
+	key, brief := t.Key(i), a.p.arm.brief(t.Brief(i))
 	end := stepEnd{step: brief.Step}
 	if err := a.allow(i); err != nil {
 		return false, err
@@ -210,6 +212,7 @@ func (a *attempt) step(ctx context.Context, i int) (goOn bool, err error) {
 	if err := a.do(trial.PhaseSetup, brief.Step, func() error { return a.setUpStep(ctx, i, key) }); err != nil {
 		return false, err
 	}
+	defer a.hangUp()
 	// The agent's time is its Run alone; killing and freezing are ours.
 	rec := a.recorder(brief)
 	begin := time.Now()
@@ -217,7 +220,8 @@ func (a *attempt) step(ctx context.Context, i int) (goOn bool, err error) {
 	a.phase = trial.PhaseAgent
 	a.clk.add(trial.PhaseAgent, brief.Step, begin, time.Since(begin), runErr)
 	end.spanA = between(begin, time.Now())
-	if err := a.saveTrajectory(brief.Step, rec); err != nil {
+	said, err := a.listen(brief, rec)
+	if err != nil {
 		return false, err
 	}
 	if ctx.Err() != nil {
@@ -226,8 +230,14 @@ func (a *attempt) step(ctx context.Context, i int) (goOn bool, err error) {
 	if runErr != nil {
 		return false, runErr
 	}
-	end.agent = agentEnd{exit: report.Exit, timedOut: report.TimedOut, memory: report.OutOfMemory}
+	end.agent = agentEnd{
+		exit: report.Exit, signal: report.Signal, timedOut: report.TimedOut, memory: report.OutOfMemory,
+		cause: report.Cause, detail: report.Detail, said: said,
+	}
 	end.usage, end.meta = report.Usage, report.Metadata
+	if said != nil {
+		end.usage, end.models = said.Usage, said.ByModel
+	}
 	a.rec.AgentExit = report.Exit
 	a.use(report)
 	if report.OutOfMemory {
@@ -299,8 +309,10 @@ func (a *attempt) runAgent(ctx context.Context, brief task.Brief, rec *agent.Rec
 		Env: slices.Clone(a.env), Recorder: rec, Logs: image.HostPath(a.stepDir(brief.Step, "agent")),
 	}
 	needs := a.needs[brief.Index]
-	for _, k := range slices.Sorted(maps.Keys(needs.Env)) {
-		s.Env = append(s.Env, k+"="+needs.Env[k])
+	for _, env := range []map[string]string{needs.Env, a.p.arm.Env} {
+		for _, k := range slices.Sorted(maps.Keys(env)) {
+			s.Env = append(s.Env, k+"="+env[k])
+		}
 	}
 	if needs.Solution {
 		env, err := task.ResolveEnv(a.p.task.Config.Solution.Env, a.r.deps.Env)
@@ -309,21 +321,29 @@ func (a *attempt) runAgent(ctx context.Context, brief task.Brief, rec *agent.Rec
 		}
 		s.Env = append(s.Env, env...)
 	}
-	run := ctx
 	if limit > 0 {
 		s.Deadline = time.Now().Add(limit)
-		var stop context.CancelFunc
-		run, stop = context.WithDeadlineCause(ctx, s.Deadline, agent.ErrDeadline)
-		defer stop()
 	}
+	run, clock := clocked(ctx, limit)
+	defer clock.stop(context.Canceled)
+	s.Model = a.call(run, clock)
 	a.session = s
 	report, err := a.p.arm.Agent.Run(run, s)
-	if ctx.Err() == nil && context.Cause(run) == agent.ErrDeadline {
+	a.lines.stand(clock)
+	if ctx.Err() != nil {
+		return report, err
+	}
+	switch why := context.Cause(run); why {
+	case agent.ErrDeadline:
 		report.TimedOut = true
 		a.r.emit(a.p.name, a.p.attempt, trial.DeadlineMet, map[string]any{"phase": "agent", "limit_sec": limit.Seconds()})
-		if errors.Is(err, agent.ErrDeadline) || errors.Is(err, context.DeadlineExceeded) {
-			err = nil
-		}
+	case agent.ErrStopped:
+		report.Stopped = true
+	default:
+		return report, err
+	}
+	if errors.Is(err, context.Cause(run)) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		err = nil
 	}
 	return report, err
 }

@@ -71,7 +71,7 @@ func TestResumeIsTheSameJob(t *testing.T) {
 		t.Fatal(err)
 	}
 	add("a")
-	load := func() (Config, error) { return Load(c.Dir, func(string) (Arm, error) { return arm, nil }) }
+	load := func() (Config, error) { return Load(c.Dir, func(ArmConfig) (Arm, error) { return arm, nil }) }
 	again, err := load()
 	if err != nil || len(again.Tasks) != 1 || again.Tasks[0].Name != "m" || again.Backend != "fake" {
 		t.Fatalf("%+v, %v", again, err)

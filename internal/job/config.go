@@ -26,6 +26,8 @@ type kwargs struct {
 	Network    sandbox.Network   `json:"network,omitempty"` // the job's cap
 	AllowHosts []string          `json:"allow_hosts,omitempty"`
 	MinFree    int64             `json:"min_free_bytes,omitempty"`
+	Budget     *Budget           `json:"budget,omitempty"`
+	JobBudget  *Budget           `json:"job_budget,omitempty"`
 }
 
 // config is the job's config.json: Harbor's schema, enough for Load to begin
@@ -52,6 +54,7 @@ func (r *run) config() store.JobConfig {
 	}
 	k.UID = c.UID
 	k.Network, k.AllowHosts, k.MinFree = c.Network, c.AllowHosts, c.MinFree
+	k.Budget, k.JobBudget = c.Budget.said(), c.JobBudget.said()
 	if err := json.Unmarshal(raw(k), &jc.Environment.Kwargs); err != nil {
 		jc.Environment.Kwargs = nil // a struct of plain values always decodes into a map
 	}
@@ -61,25 +64,9 @@ func (r *run) config() store.JobConfig {
 	return jc
 }
 
-// armConfig keeps the arm's whole spec beside the name that Harbor shows.
-func armConfig(arm Arm) store.AgentConfig {
-	a := store.AgentConfig{Name: arm.Agent.Info().Name}
-	from := arm.From
-	if from == "" {
-		from = arm.Spec
-	}
-	if from != a.Name {
-		a.Kwargs = map[string]any{"spec": from}
-	}
-	if m := arm.Agent.Info().Model; m != nil {
-		a.ModelName = m.Name
-	}
-	return a
-}
-
 // Load reads a job's own configuration, so that it can be run on. parse makes
-// an arm from its spec.
-func Load(dir string, parse func(spec string) (Arm, error)) (Config, error) {
+// an arm from what the configuration says of it.
+func Load(dir string, parse func(ArmConfig) (Arm, error)) (Config, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
 		return Config{}, err
@@ -107,15 +94,16 @@ func Load(dir string, parse func(spec string) (Arm, error)) (Config, error) {
 	cfg.Network, cfg.AllowHosts = k.Network, k.AllowHosts
 	cfg.Backend = strings.TrimPrefix(jc.Environment.ImportPath, "assay:")
 	cfg.MinFree = k.MinFree
+	cfg.Budget, cfg.JobBudget = k.Budget.or(), k.JobBudget.or()
 	if err := cfg.loadTasks(jc); err != nil {
 		return Config{}, err
 	}
 	for _, a := range jc.Agents {
-		spec := a.Name
-		if s, ok := a.Kwargs["spec"].(string); ok {
-			spec = s
+		c, err := readArm(a)
+		if err != nil {
+			return Config{}, fmt.Errorf("%s: %w", dir, err)
 		}
-		arm, err := parse(spec)
+		arm, err := parse(c)
 		if err != nil {
 			return Config{}, err
 		}

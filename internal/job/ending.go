@@ -67,24 +67,58 @@ func conclude(rec *trial.Record, cause trial.Cause, detail string) error {
 // agentEnd is how the agent's own run ended, apart from what the grader says.
 type agentEnd struct {
 	exit     *int
+	signal   syscall.Signal
 	timedOut bool
-	memory   bool // processes of it ended for the memory limit
+	memory   bool        // processes of it ended for the memory limit
+	cause    trial.Cause // why the agent says that it stopped; empty: it does not
+	detail   string      // of cause
+	said     *Said
 }
 
 // merge combines the grader's word with the agent's end. A verdict is never
 // changed by how the agent ended: only an unsolved task gets the more telling
-// cause.
+// cause. Where a provider's failure kept the agent from its work, there is no
+// verdict on the agent, unless it had solved the task by then.
 func merge(graded trial.Cause, detail string, end agentEnd) (trial.Cause, string) {
+	failed, why := end.said.failed()
+	if failed != "" && graded != trial.CauseSolved {
+		was, err := graded.Ending()
+		is, err2 := failed.Ending()
+		if errors.Join(err, err2) == nil && was.Counted && is.Fault == trial.FaultInfra {
+			return failed, why
+		}
+	}
 	if graded != trial.CauseUnsolved {
 		return graded, detail
 	}
-	switch {
-	case end.timedOut:
+	if failed != "" {
+		return failed, why
+	}
+	if c, why := end.said.stopped(); c != "" {
+		return c, why
+	}
+	if end.timedOut {
 		return trial.CauseAgentTimeout, "the agent was stopped at its deadline"
+	}
+	if c, why := end.said.hint(); c != "" {
+		return c, why
+	}
+	return end.program(graded, detail)
+}
+
+// program is the cause that the end of the agent's program gives, else the
+// grader's.
+func (end agentEnd) program(graded trial.Cause, detail string) (trial.Cause, string) {
+	switch {
 	case end.exit != nil && *end.exit != 0 && end.memory:
 		return trial.CauseMemoryLimit, fmt.Sprintf("the sandbox was out of memory, and the agent's program ended with status %d", *end.exit)
+	case end.signal != 0:
+		return trial.CauseAgentCrash, fmt.Sprintf("signal %d (%v) ended the agent's program", int(end.signal), end.signal)
 	case end.exit != nil && *end.exit != 0:
 		return trial.CauseAgentExit, fmt.Sprintf("the agent's program ended with status %d", *end.exit)
+	}
+	if e, err := end.cause.Ending(); err == nil && e.Outcome == trial.Fail {
+		return end.cause, end.detail // its own word may explain a failure, and do nothing else
 	}
 	return graded, detail
 }

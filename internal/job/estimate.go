@@ -31,7 +31,7 @@ func Estimate(ctx context.Context, cfg Config) (Plan, error) {
 	}
 	p := Plan{Trials: len(all)}
 	done := map[cell]bool{}
-	past := map[[2]string][]float64{}
+	past := map[cell][]float64{}
 	jobs, err := store.List(filepath.Dir(cfg.Dir))
 	if err != nil {
 		jobs = nil // no folder of jobs yet
@@ -48,9 +48,9 @@ func Estimate(ctx context.Context, cfg Config) (Plan, error) {
 			if t.Record.Outcome == "" || t.Record.Outcome == trial.Infra {
 				continue
 			}
-			past[[2]string{t.Task, t.Agent}] = append(past[[2]string{t.Task, t.Agent}], t.Millis())
+			past[column(t.Task, t.Agent, t.Model)] = append(past[column(t.Task, t.Agent, t.Model)], t.Millis())
 			if filepath.Clean(j.Dir) == filepath.Clean(cfg.Dir) {
-				done[cell{t.Task, t.Agent, t.Rep}] = true
+				done[cell{t.Task, t.Agent, t.Model, t.Rep}] = true
 			}
 		}
 	}
@@ -58,19 +58,22 @@ func Estimate(ctx context.Context, cfg Config) (Plan, error) {
 	return p, nil
 }
 
+// column is all attempts of one arm at one task.
+func column(task, agent, model string) cell { return cell{task: task, agent: agent, model: model} }
+
 // endless is a verifier's limit that is none: an infinite one is a hundred
 // years.
 const endless = 10 * 365 * 24 * time.Hour
 
 // fill sums times over what is still to do.
-func (p *Plan) fill(cfg Config, all []*planned, done map[cell]bool, past map[[2]string][]float64) {
+func (p *Plan) fill(cfg Config, all []*planned, done map[cell]bool, past map[cell][]float64) {
 	expected, longest, known, bounded := 0.0, 0.0, true, true
 	for _, c := range all {
 		if done[c.cell()] {
 			p.Done++
 			continue
 		}
-		ms := past[[2]string{c.task.Name, c.arm.Spec}]
+		ms := past[column(c.task.Name, c.arm.Spec, c.arm.model())]
 		p.Measured += len(ms)
 		if len(ms) == 0 {
 			known = false

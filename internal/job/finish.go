@@ -177,13 +177,12 @@ func (a *attempt) stop(err error) {
 
 // recorder collects one step's trajectory and tells the job's events of it.
 func (a *attempt) recorder(b task.Brief) *agent.Recorder {
-	return agent.NewRecorder(a.p.arm.Agent.Info(), b, func(m trial.StepMark) {
+	return agent.NewRecorder(a.p.arm.info(), b, func(m trial.StepMark) {
 		a.r.emit(a.p.name, a.p.attempt, trial.StepMade, m)
 	})
 }
 
-func (a *attempt) saveTrajectory(step string, rec *agent.Recorder) error {
-	doc := rec.Document()
+func (a *attempt) saveTrajectory(step string, doc *trajectory.Trajectory) error {
 	b, err := trajectory.Marshal(doc)
 	if err != nil {
 		return fmt.Errorf("trajectory of %q: %w", a.p.name, err)
@@ -213,7 +212,7 @@ func (a *attempt) finish() {
 	if a.p.task.MultiStep() {
 		for _, e := range a.ended {
 			a.res.StepResults = append(a.res.StepResults, trial.StepResult{
-				StepName: e.step, AgentResult: &trial.AgentResult{Usage: e.usage, Metadata: meta(e.meta)},
+				StepName: e.step, AgentResult: &trial.AgentResult{Usage: e.usage, ModelUsage: e.models, Metadata: meta(e.meta)},
 				VerifierResult: verifierResult(e.verdict), AgentExecution: e.spanA, Verifier: e.spanV,
 			})
 		}
@@ -223,7 +222,7 @@ func (a *attempt) finish() {
 		a.res.AgentExecution = a.clk.span(trial.PhaseAgent)
 		a.res.Verifier = a.clk.span(trial.PhaseTests)
 		if len(a.ended) == 1 {
-			a.res.AgentResult.Metadata = meta(a.ended[0].meta)
+			a.res.AgentResult.Metadata, a.res.AgentResult.ModelUsage = meta(a.ended[0].meta), a.ended[0].models
 			a.res.VerifierResult = verifierResult(a.ended[0].verdict)
 			mode := harborMode(a.ended[0].verdict)
 			a.res.VerifierEnvironmentMode = &mode

@@ -11,20 +11,12 @@ import (
 	"errors"
 	"time"
 
-	"assay/internal/agent"
 	"assay/internal/image"
 	"assay/internal/sandbox"
 	"assay/internal/store"
 	"assay/task"
 	"assay/trial"
 )
-
-// Arm is one column of the grid: an agent as the user named it.
-type Arm struct {
-	Spec  string // "oracle", "script:solve.sh"; the arm's identity and name in the job
-	From  string // what names it in full, for Load: "script:/home/me/solve.sh"; empty: Spec
-	Agent agent.Agent
-}
 
 // Config is what a user asks for. Fields with a zero value have the default
 // named beside them.
@@ -47,6 +39,9 @@ type Config struct {
 	Network     sandbox.Network   // the most a task gets of what it asks for; zero: none
 	AllowHosts  []string          // rules of the operator's own, for every task with an allow-list or no policy
 	UID         sandbox.UIDMode   // of every trial; zero: of the task's proof, else the backend's first
+
+	Budget    Budget // of one trial
+	JobBudget Budget // of all trials of the job together, those of earlier runs included
 
 	Backend string // that the job was begun on, as Load tells; empty: whatever Deps has
 	MinFree int64  // bytes that the store's and the job's file systems must have free for anything to begin; 0: not looked at
@@ -95,6 +90,10 @@ type Summary struct {
 	Skipped  int // had a result already
 	Counts   map[trial.Outcome]int
 	Recovery store.Recovery
+	// Paused are arms that were not gone on with; their trials stay pending.
+	Paused []trial.ArmMark
+	// Exhausted says which part of the job's budget is used up; empty: none.
+	Exhausted string
 }
 
 // ErrChanged means that a task or agent is not what it was when the job began.

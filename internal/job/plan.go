@@ -22,19 +22,14 @@ type planned struct {
 
 // cell identifies a planned trial across runs of a job.
 type cell struct {
-	task, agent string
-	rep         int
+	task, agent, model string
+	rep                int
 }
 
-func (p *planned) cell() cell { return cell{p.task.Name, p.arm.Spec, p.rep} }
+func (p *planned) cell() cell { return cell{p.task.Name, p.arm.Spec, p.arm.model(), p.rep} }
 
 func (p *planned) info() trial.Planned {
-	i := p.arm.Agent.Info()
-	m := trial.Planned{Task: p.task.Name, Digest: p.digest, Agent: p.arm.Spec, Rep: p.rep}
-	if i.Model != nil {
-		m.Model = i.Model.Name
-	}
-	return m
+	return trial.Planned{Task: p.task.Name, Digest: p.digest, Agent: p.arm.Spec, Model: p.arm.model(), Rep: p.rep}
 }
 
 // known is what a job directory already says about a trial.
@@ -56,8 +51,8 @@ func expand(cfg Config, digests map[string]string) ([]*planned, error) {
 		seen[t.Name] = true
 	}
 	for i, arm := range cfg.Arms {
-		if slices.ContainsFunc(cfg.Arms[:i], func(o Arm) bool { return o.Spec == arm.Spec }) {
-			return nil, fmt.Errorf("two agents are called %q: results could not be told apart (for more attempts use -k)", arm.Spec)
+		if slices.ContainsFunc(cfg.Arms[:i], func(o Arm) bool { return o.label() == arm.label() }) {
+			return nil, fmt.Errorf("two agents are called %q: results could not be told apart (for more attempts use -k)", arm.label())
 		}
 	}
 	var all []*planned
@@ -77,7 +72,7 @@ func expand(cfg Config, digests map[string]string) ([]*planned, error) {
 func match(all []*planned, have []known, name func(task string) string) (run, fresh []*planned, err error) {
 	by := map[cell]known{}
 	for _, k := range have {
-		by[cell{k.planned.Task, k.planned.Agent, k.planned.Rep}] = k
+		by[cell{k.planned.Task, k.planned.Agent, k.planned.Model, k.planned.Rep}] = k
 	}
 	for _, p := range all {
 		k, ok := by[p.cell()]

@@ -173,23 +173,24 @@ func TestLoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	parse := func(spec string) (Arm, error) {
-		if spec == "oracle" {
+	parse := func(c ArmConfig) (Arm, error) {
+		if c.Spec == "oracle" {
 			return gold(), nil
 		}
-		line, ok := strings.CutPrefix(spec, "command:")
+		line, ok := strings.CutPrefix(c.Spec, "command:")
 		if !ok {
-			return Arm{}, fmt.Errorf("agent %q", spec)
+			return Arm{}, fmt.Errorf("agent %q", c.Spec)
 		}
-		return Arm{Spec: "named", From: spec, Agent: command.New(line)}, nil
+		return Arm{Spec: "named", From: c.Spec, Agent: command.New(line), Instructions: c.Instructions, Env: c.Env, Options: c.Options}, nil
 	}
 	for _, c := range []Config{
 		{Source: "set", Path: set, Tasks: tasks[:2], Attempts: 1, Retries: -1, Concurrent: 3, Image: "host", Verifier: task.VerifierLive, AgentLimit: 90 * time.Second, TimeoutMult: 1.5,
-			Limits: sandbox.Limits{DiskBytes: 64 << 20}, MinFree: 1},
+			Limits: sandbox.Limits{DiskBytes: 64 << 20}, MinFree: 1, Budget: Budget{Tokens: 7}, JobBudget: Budget{USD: 1.5}},
 		{Path: tasks[2].Dir, Tasks: tasks[2:], Attempts: 2, Retries: 1, Concurrent: 1, TimeoutMult: 1},
 	} {
 		c.Dir, c.Backend = filepath.Join(w.jobs, "load-"+c.Source), "ns"
-		c.Arms = []Arm{gold(), {Spec: "named", From: "command:echo done >answer", Agent: command.New("echo done >answer")}}
+		c.Arms = []Arm{gold(), {Spec: "named", From: "command:echo done >answer", Agent: command.New("echo done >answer"),
+			Instructions: "be quick", Env: map[string]string{"A": "b"}, Options: json.RawMessage(`{"effort":"low"}`)}}
 		w.run(c)
 		got, err := Load(c.Dir, parse)
 		if err != nil {
@@ -202,7 +203,7 @@ func TestLoad(t *testing.T) {
 		if sum, _ := w.run(got); sum.Ran != 0 {
 			t.Errorf("a loaded job ran %d trials again", sum.Ran)
 		}
-		if _, err := Load(c.Dir, func(string) (Arm, error) { return Arm{}, errors.New("no such agent") }); err == nil {
+		if _, err := Load(c.Dir, func(ArmConfig) (Arm, error) { return Arm{}, errors.New("no such agent") }); err == nil {
 			t.Error("an unknown agent was loaded")
 		}
 	}

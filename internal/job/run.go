@@ -39,6 +39,8 @@ type run struct {
 	began  time.Time
 	room   room
 	ending sync.WaitGroup // what is freed in the background
+	arms   arms
+	ledger ledger
 
 	shaped    sync.Once
 	jobConfig store.JobConfig // once shaped
@@ -92,7 +94,22 @@ func Run(ctx context.Context, cfg Config, deps Deps) (Summary, error) {
 	if err := r.announce(all, fresh); err != nil {
 		return r.summary, err
 	}
-	if err := r.all(ctx, todo); err != nil {
+	r.ledger.path = filepath.Join(cfg.Dir, store.StatesDir, "spent.ndjson")
+	defer r.ledger.close()
+	r.arms.budget = cfg.JobBudget
+	err = r.ledger.before(func(u trial.Usage) {
+		if why := r.arms.spend(u); why != "" {
+			r.summary.Exhausted = why
+		}
+	})
+	if err != nil {
+		return r.summary, err
+	}
+	if r.summary.Exhausted == "" || len(todo) == 0 {
+		err = r.all(ctx, todo)
+	}
+	r.summary.Paused = r.arms.paused()
+	if err != nil && !errors.Is(err, ErrBudget) {
 		return r.summary, err
 	}
 	return r.summary, r.close(ctx)
@@ -140,6 +157,9 @@ func (r *run) pool(ctx context.Context, todo []*planned) error {
 		g.Go(func() error {
 			err := r.wait(ctx, 0)
 			if ctx.Err() != nil {
+				return nil
+			}
+			if err == nil && r.arms.skip(p.arm) {
 				return nil
 			}
 			if err == nil {
@@ -203,10 +223,13 @@ func (r *run) trial(ctx context.Context, p *planned) error {
 			select {
 			case <-ctx.Done():
 				return nil
-			case <-time.After(wait):
+			case <-time.After(max(wait, a.retryAfter())):
 			}
 			wait *= 2
 			continue
+		}
+		if mark := r.arms.ended(p.arm, a.rec); mark != nil {
+			r.emit("", 0, trial.ArmPaused, mark)
 		}
 		return r.commitWithRoom(ctx, a)
 	}
@@ -293,7 +316,7 @@ func (r *run) blank(p *planned, dir string) (*trial.Result, error) {
 	res := &trial.Result{
 		ID: store.NewID(), TaskName: p.task.Name, TrialName: p.name, TrialURI: store.FileURI(dir),
 		TaskID:       raw(map[string]string{"path": p.task.Dir}),
-		TaskChecksum: p.digest, AgentInfo: p.arm.Agent.Info(), Config: full,
+		TaskChecksum: p.digest, AgentInfo: p.arm.info(), Config: full,
 	}
 	if r.cfg.Source != "" {
 		res.Source = &r.cfg.Source
@@ -422,14 +445,23 @@ func (r *run) announce(all, fresh []*planned) error {
 
 // close writes the job's own result and says how it ended.
 func (r *run) close(ctx context.Context) error {
-	if err := r.job.WriteSummary(r.began, 0, ctx.Err() == nil, passAtK); err != nil {
+	if err := r.job.WriteSummary(r.began, 0, ctx.Err() == nil && !r.summary.unfinished(), passAtK); err != nil {
 		return err
 	}
 	kind := trial.JobFinished
-	if ctx.Err() != nil {
+	if ctx.Err() != nil || r.summary.unfinished() {
 		kind = trial.JobCancelled
 	}
 	return r.job.Announce(kind, "", 0, struct{}{})
+}
+
+// unfinished reports whether trials were left pending on purpose.
+func (s Summary) unfinished() bool {
+	left := s.Exhausted != ""
+	for _, p := range s.Paused {
+		left = left || p.Pending > 0
+	}
+	return left
 }
 
 // passAtK is Harbor's table of one group: only where every trial has one

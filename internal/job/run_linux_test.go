@@ -156,7 +156,7 @@ func TestAgentFaultsAreNotRetried(t *testing.T) {
 		cause  trial.Cause
 	}{
 		{"exit 3", trial.CauseAgentExit},
-		{"kill -9 $$", trial.CauseAgentExit},
+		{"kill -9 $$", trial.CauseAgentCrash},
 		{"true", trial.CauseUnsolved},
 		{"echo done >answer; exit 3", trial.CauseSolved}, // how it ended never turns a verdict
 		{"exec /no/such/program", trial.CauseAgentExit},

@@ -37,6 +37,9 @@ func (a *attempt) setUp(ctx context.Context) error {
 		}
 	}
 	spec.Set = a.set
+	if a.p.arm.Model != nil && a.needs[0].Dialect != "" {
+		spec.Relays = append(spec.Relays, sandbox.Relay{Port: ModelPort, Handle: a.lines.serve})
+	}
 	sb, err := a.r.deps.Backend.Create(ctx, spec)
 	if err != nil {
 		return unhealthy(fmt.Errorf("start sandbox for %q: %w", a.p.name, err))
@@ -205,6 +208,9 @@ func (a *attempt) setUpStep(ctx context.Context, i int, key task.Key) error {
 		if err := a.putAgentFiles(ctx, tar.NewWriter(&buf), &buf, i); err != nil {
 			return err
 		}
+	}
+	if err := a.dial(ctx, i, key.Step); err != nil {
+		return err
 	}
 	if !a.needs[i].Solution {
 		return nil
