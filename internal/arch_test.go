@@ -68,7 +68,7 @@ internal/agent/agenttest:    internal/agent internal/sandbox internal/image task
 internal/grade:              task trial internal/sandbox internal/image
 
 internal/store:              trial trajectory
-internal/job:                task trial trajectory internal/image internal/sandbox internal/agent internal/grade internal/store internal/stats
+internal/job:                task trial trajectory internal/model internal/image internal/sandbox internal/agent internal/grade internal/store internal/stats
 
 internal/importer:           task
 internal/importer/humaneval: internal/importer task
