@@ -131,7 +131,32 @@ func (r Recipe) check() (string, error) {
 			return "variant." + name + ".dialects", err
 		}
 	}
+	if key, err := checkGlobs(r.Logs, r.Clean); err != nil {
+		return key, err
+	}
 	return r.checkTemplates()
+}
+
+// checkGlobs refuses what would leave its directory, cost without bound to
+// match, or be several words to the shell that cleans.
+func checkGlobs(l Logs, c Clean) (string, error) {
+	for key, list := range map[string][]string{"logs.home": l.Home, "logs.workdir": l.Workdir, "clean.workdir": c.Workdir} {
+		if len(list) > maxList {
+			return key, fmt.Errorf("a list of %d entries; at most %d", len(list), maxList)
+		}
+		for _, g := range list {
+			_, err := path.Match(g, "")
+			switch {
+			case err != nil:
+				return key, fmt.Errorf("%q: %w", g, err)
+			case !local(g) || strings.ContainsAny(g, " \t\n\\"):
+				return key, fmt.Errorf("%q: a glob without blanks that stays below its directory is needed", g)
+			case strings.Count(g, "**") > 2 || key == "clean.workdir" && strings.Contains(g, "**"):
+				return key, fmt.Errorf("%q: ** may stand twice in the globs of logs, and not in others", g)
+			}
+		}
+	}
+	return "", nil
 }
 
 func dialects(list []model.Dialect) error {

@@ -86,7 +86,8 @@ type Run struct {
 	// without a slash is a program of the layer's bin. The word {{args}} alone
 	// stands for the arguments of switches.
 	Command []string `toml:"command"`
-	// Env (templates) is for the agent's own process.
+	// Env (templates) is for the agent's own process and whatever of it that
+	// hands on. HOME is the task's, unless it is named here: HOME = "{{home}}".
 	Env map[string]string `toml:"env,omitempty"`
 	// MemoryMB is what the agent itself may use on top of the task's limit.
 	MemoryMB int64 `toml:"memory_mb,omitempty"`
@@ -112,19 +113,19 @@ type Variant struct {
 	Files    []ConfigFile      `toml:"file,omitempty"` // added; one of the same path replaces
 }
 
-// ConfigFile is written before the run, readable for the agent alone.
+// ConfigFile is written before the run.
 type ConfigFile struct {
-	Path    string `toml:"path"`           // template: "{{home}}/…"
-	Mode    string `toml:"mode,omitempty"` // octal; default 0600
+	Path    string `toml:"path"`           // template: "{{home}}/…"; nowhere else
+	Mode    string `toml:"mode,omitempty"` // octal; default 0666, for the agent's user may be any
 	Content string `toml:"content"`        // template
 }
 
-// Logs says where the agent leaves its own record.
+// Logs says where the agent leaves its own record. What it writes below
+// {{logs}} is kept without being named.
 type Logs struct {
-	Home     []string `toml:"home,omitempty"` // globs below HOME; ** is any depth
-	Workdir  []string `toml:"workdir,omitempty"`
-	Trailing string   `toml:"trailing,omitempty"` // glob below HOME of the log whose end tells why the agent ended
-	// Failed are texts of the output or the trailing log whose presence means
+	Home    []string `toml:"home,omitempty"` // globs below {{home}}; ** is any depth
+	Workdir []string `toml:"workdir,omitempty"`
+	// Failed are texts whose presence in the last lines of the output means
 	// that the agent gave up, whatever its exit status says.
 	Failed []string `toml:"failed,omitempty"`
 }

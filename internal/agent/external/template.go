@@ -19,19 +19,18 @@ import (
 //	max_output    tokens of the longest answer
 //	brief         the instruction
 //	brief_file    a file that holds it
-//	home          HOME of the agent, new for each run
+//	home          a directory for the agent's own files, new for each run
 //	workdir       where the work is
 //	agent         the root of the agent's layer
 //	warm          what Install.Warm left
 //	logs          a directory whose files are kept
-//	instructions  further instructions of the user's, may be empty
 //	mcp_url       where the tool server listens, may be empty
 //	task          the task's name
 //
 // and the recipe's own [vars].
 func Variables() []string {
 	return []string{"base", "key", "model", "context", "max_output", "brief", "brief_file", "home", "workdir", "agent",
-		"warm", "logs", "instructions", "mcp_url", "task"}
+		"warm", "logs", "mcp_url", "task"}
 }
 
 // argsWord stands in a command for the arguments of switches.
