@@ -52,6 +52,7 @@ internal/model/anthropic:    internal/model
 internal/model/gemini:       internal/model
 internal/model/scripted:     internal/model
 internal/model/replay:       internal/model internal/gateway
+internal/model/catalog:      internal/model
 internal/model/modeltest:    internal/model
 internal/gateway:            internal/model
 internal/gateway/atif:       internal/gateway internal/model trajectory trial
