@@ -1,9 +1,12 @@
 package agenttest
 
 import (
+	"fmt"
+	"strconv"
 	"testing"
 
 	"assay/internal/agent/command"
+	"assay/internal/agent/external"
 	"assay/internal/agent/nop"
 	"assay/internal/agent/oracle"
 	"assay/internal/agent/script"
@@ -67,6 +70,23 @@ func TestNop(t *testing.T) {
 
 func TestOracle(t *testing.T) {
 	sh := func(s string) *Case { return &Case{Agent: oracle.New(), Solution: "#!/bin/sh\n" + s + "\n"} }
+	everywhere(t, func(t *testing.T, open func(testing.TB) sandbox.Sandbox) {
+		Run(t, Suite{Open: open, Works: *sh(works), Fails: sh(fails), Hangs: sh(hangs)})
+	})
+}
+
+func TestExternal(t *testing.T) {
+	sh := func(s string) *Case {
+		r, err := external.Parse("a.toml", fmt.Appendf(nil, "name = \"a\"\nversion = \"1\"\n[install]\nruntime = \"none\"\n[run]\ncommand = [\"/bin/sh\", \"-c\", %s]\n", strconv.Quote(s)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := external.New(r, external.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &Case{Agent: a}
+	}
 	everywhere(t, func(t *testing.T, open func(testing.TB) sandbox.Sandbox) {
 		Run(t, Suite{Open: open, Works: *sh(works), Fails: sh(fails), Hangs: sh(hangs)})
 	})

@@ -114,7 +114,7 @@ func (a *Agent) Needs(b task.Brief) (agent.Needs, error) {
 // report and no verdict: agents exit with 0 after failures and with anything
 // after successes.
 func (a *Agent) Run(ctx context.Context, s agent.Session) (agent.Report, error) {
-	if ctx.Err() != nil && !errors.Is(context.Cause(ctx), agent.ErrDeadline) {
+	if ctx.Err() != nil {
 		return agent.Report{}, context.Cause(ctx)
 	}
 	if len(a.recipe.Dialects) > 0 && s.Model == nil {
