@@ -10,14 +10,15 @@ type Codec interface {
 	// ParseRequest reads a body. path is that of the URL, which names gemini's
 	// model and tells its streams apart.
 	ParseRequest(path string, body []byte) (Request, error)
-	// FormatRequest writes a body and the path, relative to the provider's base
-	// URL, that it is posted to ("/chat/completions"; see Paths). What the
-	// dialect cannot say is left out and listed.
+	// FormatRequest writes a body and the path that it is posted to
+	// ("/v1/chat/completions"; see URL). What the dialect cannot say is left out
+	// and listed; what it cannot do without is an error.
 	FormatRequest(r Request) (path string, body []byte, losses []Loss, err error)
 
 	// ParseResponse reads an unstreamed answer with status 200.
 	ParseResponse(body []byte) (Response, error)
-	FormatResponse(r Response) (body []byte, losses []Loss)
+	// FormatResponse writes the answer r to the request asked.
+	FormatResponse(asked Request, r Response) (body []byte, losses []Loss)
 
 	// Decode returns a decoder of one streamed answer.
 	Decode() Decoder
@@ -32,19 +33,6 @@ type Codec interface {
 
 // Codecs is the table of dialects; only the command layer fills it.
 type Codecs map[Dialect]Codec
-
-// Loss is something that a dialect cannot express.
-type Loss struct {
-	Field string `json:"field"` // "messages[3].reasoning", "tools[web_search]"
-	Why   string `json:"why"`
-}
-
-// Event is one server-sent event: its data lines joined by newlines. Source:
-// WHATWG HTML, 9.2 Server-sent events.
-type Event struct {
-	Name string // of the event: line; empty without one
-	Data []byte
-}
 
 // DeltaKind says what a Delta adds.
 type DeltaKind string
@@ -74,7 +62,7 @@ type Delta struct {
 	ID     string
 	Model  string
 	Text   string
-	Call   *Call
+	Call   *Call // ID, Name, Custom and Namespace are known from the start
 	Part   *Part
 	Usage  *Usage
 	Tokens *Tokens

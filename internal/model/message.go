@@ -30,7 +30,7 @@ type Message struct {
 	Role  Role
 	Parts []Part
 	// Extra are fields of the message that this layer does not know, in the
-	// dialect it was read from.
+	// dialect of its request.
 	Extra map[string]json.RawMessage
 }
 
@@ -57,9 +57,14 @@ type Part struct {
 	// ID of the item that carried it, where the dialect gives items ids.
 	ID string
 	// Signature is what a provider wants back with its reasoning: a signature or
-	// the encrypted reasoning itself.
+	// the encrypted reasoning itself. Gemini signs calls and text too.
 	Signature string
 	Raw       json.RawMessage
+	// Extra are fields of the part that this layer does not know
+	// (cache_control, annotations, …).
+	Extra map[string]json.RawMessage
+	// Dialect is that of Raw and Extra; empty without them.
+	Dialect Dialect
 }
 
 // Call is a tool call of a model.
@@ -101,6 +106,16 @@ type Tool struct {
 	// (web_search, code_execution, mcp, …). Raw is its whole definition.
 	Hosted string
 	Raw    json.RawMessage
+	// Extra are fields of a named tool that this layer does not know.
+	Extra map[string]json.RawMessage
+}
+
+// Format asks for structured output: any JSON object, or one that meets a
+// schema.
+type Format struct {
+	Name   string
+	Schema json.RawMessage // nil: any JSON object
+	Strict *bool
 }
 
 // ToolChoice is "" (the provider's default), "auto", "none", "required", or the
@@ -126,6 +141,9 @@ type Sampling struct {
 
 // Request is one question to a model.
 type Request struct {
+	// Dialect is the one it was read from, and that of Extra and of each hosted
+	// tool; empty for a request that was made here.
+	Dialect  Dialect
 	Model    string
 	Messages []Message // system messages included, in order
 	Tools    []Tool
@@ -133,11 +151,10 @@ type Request struct {
 	Parallel *bool // whether several calls in one turn are allowed
 	Sampling Sampling
 	Stream   bool
-	Usage    bool            // a streamed answer ends with usage (chat's stream_options)
-	Logprobs bool            // of the answer's tokens
-	Format   json.RawMessage // of structured output, in the request's own dialect
-	// Extra are top-level fields that this layer does not know, in the dialect
-	// the request was read from.
+	Usage    bool    // a streamed answer ends with usage (chat's stream_options)
+	Logprobs bool    // of the answer's tokens
+	Format   *Format // nil: text
+	// Extra are top-level fields that this layer does not know.
 	Extra map[string]json.RawMessage
 }
 
@@ -157,7 +174,7 @@ const (
 
 // Usage counts tokens of one answer. Nil is unknown, never zero.
 type Usage struct {
-	Input      *int64 `json:"input,omitempty"` // cached ones included, in every dialect
+	Input      *int64 `json:"input,omitempty"` // cached and cache-written ones included, in every dialect
 	Cached     *int64 `json:"cached,omitempty"`
 	CacheWrite *int64 `json:"cache_write,omitempty"`
 	Output     *int64 `json:"output,omitempty"` // reasoning included
@@ -173,6 +190,7 @@ type Tokens struct {
 
 // Response is one answer.
 type Response struct {
+	Dialect Dialect // that it was read from, and that of Extra
 	ID      string
 	Model   string
 	Message Message // of the assistant

@@ -1,0 +1,36 @@
+package model
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+)
+
+// Loss is something that a dialect cannot express. Field names a kind of
+// place, not each one of them: a conversation of a thousand messages loses
+// "messages[].cache_control" once.
+type Loss struct {
+	Field string `json:"field"` // "messages[].reasoning", "tools[web_search]"
+	Why   string `json:"why"`
+}
+
+// Losses collects losses, each field once.
+type Losses struct{ list []Loss }
+
+// Add notes one.
+func (l *Losses) Add(field, why string) {
+	if !slices.ContainsFunc(l.list, func(x Loss) bool { return x.Field == field }) {
+		l.list = append(l.list, Loss{Field: field, Why: why})
+	}
+}
+
+// All lists them in the order in which they were noted.
+func (l *Losses) All() []Loss { return slices.Clone(l.list) }
+
+// Unknown notes fields that the layer does not know and that belong to
+// another dialect.
+func (l *Losses) Unknown(place string, from, to Dialect, extra map[string]json.RawMessage) {
+	for _, k := range slices.Sorted(maps.Keys(extra)) {
+		l.Add(place+k, "a field of "+string(from)+" that "+string(to)+" does not know")
+	}
+}
