@@ -35,6 +35,9 @@ type Recipe struct {
 	MCP Switch `toml:"mcp,omitempty"`
 	// Variants are other ways to run the same installation: -a NAME/VARIANT.
 	Variants map[string]Variant `toml:"variant,omitempty"`
+
+	// File is where a user's recipe was read from; empty for those of the table.
+	File string `toml:"-"`
 }
 
 // Runtime is what an agent's program is written for.
