@@ -30,6 +30,7 @@ type grammar struct {
 	Import importCmd `cmd:"" group:"tasks" help:"Turn a data set into task directories."`
 	Image  imageCmd  `cmd:"" group:"tasks" help:"Get, build, inspect and remove images."`
 
+	Agent  agentCmd  `cmd:"" group:"runs" help:"List, install and try agents."`
 	Run    runCmd    `cmd:"" group:"runs" help:"Run agents on tasks."`
 	Job    jobCmd    `cmd:"" group:"runs" help:"List, show, resume and remove jobs."`
 	Model  modelCmd  `cmd:"" group:"runs" help:"Models: serve one without a model."`

@@ -36,6 +36,16 @@ func (s *Store) Import(ctx context.Context, path HostPath, name string) (Image, 
 	return im, nil
 }
 
+// Read is Import without giving the image its name in the store; its layers are
+// held.
+func (s *Store) Read(ctx context.Context, path HostPath, name string) (Image, error) {
+	im, err := s.read(ctx, string(path), name)
+	if err != nil {
+		err = fmt.Errorf("read %s: %w", path, err)
+	}
+	return im, err
+}
+
 func (s *Store) read(ctx context.Context, path, name string) (Image, error) {
 	fi, err := os.Stat(path)
 	if err != nil {

@@ -41,7 +41,7 @@ func readELF(r io.ReaderAt) (binary, error) {
 		if p.Type != elf.PT_INTERP {
 			continue
 		}
-		if p.Filesz == 0 || p.Filesz > 4096 || p.Off > 1<<20 {
+		if p.Filesz == 0 || p.Filesz > 4096 {
 			return b, fmt.Errorf("read ELF: a loader's path of %d bytes at %d", p.Filesz, p.Off)
 		}
 		path := make([]byte, p.Filesz)

@@ -60,7 +60,7 @@ func Make(ctx context.Context, r Recipe, o MakeOptions) (Installed, error) {
 }
 
 func install(ctx context.Context, r Recipe, o MakeOptions) (Installed, error) {
-	name, digest, err := r.imageName()
+	digest, err := r.Digest()
 	if err != nil {
 		return Installed{}, err
 	}
@@ -88,7 +88,7 @@ func install(ctx context.Context, r Recipe, o MakeOptions) (Installed, error) {
 	if err != nil {
 		return Installed{}, err
 	}
-	im := image.New(name, []image.LayerID{rec.Layer}, nil, image.Config{Labels: map[string]string{RecordLabel: string(label)}})
+	im := image.New(rec.imageName(), []image.LayerID{rec.Layer}, nil, image.Config{Labels: map[string]string{RecordLabel: string(label)}})
 	return Installed{im, rec}, o.Store.Put(im)
 }
 

@@ -2,6 +2,7 @@ package external
 
 import (
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -147,32 +149,31 @@ func (r Recipe) eachCopy(name string, f func(rel string, fi fs.FileInfo, data []
 }
 
 // imageName is the name of the agent's image in a store.
-func (r Recipe) imageName() (name, digest string, err error) {
-	digest, err = r.Digest()
-	if err != nil {
-		return "", "", err
-	}
-	return fmt.Sprintf("%s%s:%s-%s", imagePrefix, r.Name, strings.ReplaceAll(r.Version, "+", "_"), digest[:8]), digest, nil
+func (r Record) imageName() string {
+	return fmt.Sprintf("%s%s:%s-%.8s", imagePrefix, r.Name, strings.ReplaceAll(r.Version, "+", "_"), r.Recipe)
 }
 
 // Find returns the installation of a recipe and holds its layer. What is not
 // there is a *NotInstalledError.
 func Find(s *image.Store, r Recipe) (Installed, error) {
-	name, digest, err := r.imageName()
+	digest, err := r.Digest()
 	if err != nil {
 		return Installed{}, err
 	}
-	im, err := s.Resolve(name)
+	im, err := s.Resolve(Record{Name: r.Name, Version: r.Version, Recipe: digest}.imageName())
 	var missing *image.MissingError
 	if errors.As(err, &missing) {
 		e := &NotInstalledError{Recipe: r}
 		all, err := List(s)
+		if err != nil {
+			return Installed{}, err
+		}
 		for _, i := range all {
 			if i.Record.Name == r.Name {
 				e.Other = append(e.Other, i.Record.Version)
 			}
 		}
-		return Installed{}, errors.Join(e, err)
+		return Installed{}, e
 	}
 	if err != nil {
 		return Installed{}, fmt.Errorf("agent %q: %w", r.Name, err)
@@ -191,7 +192,7 @@ func installed(im image.Image) (Installed, error) {
 		return i, fmt.Errorf("image %q is no agent: its label %s: %w", im.Name, RecordLabel, err)
 	}
 	place := Recipe{Name: i.Record.Name}.Place()
-	if len(im.Layers) != 1 || !nameRE.MatchString(i.Record.Name) || i.Record.Place != place {
+	if len(im.Layers) != 1 || len(i.Record.Recipe) != 2*sha256.Size || !versionRE.MatchString(i.Record.Version) || !nameRE.MatchString(i.Record.Name) || i.Record.Place != place {
 		return i, fmt.Errorf("image %q is no agent: %d layers, for %s", im.Name, len(im.Layers), i.Record.Place)
 	}
 	// An archive has been unpacked into a layer of this store's own.
@@ -241,4 +242,25 @@ func ReadFile(file string) (Recipe, error) {
 	}
 	r.File, err = filepath.Abs(file)
 	return r, err
+}
+
+// Import takes an agent from an archive of Export's, which may be hostile: what
+// is in it runs in sandboxes alone.
+func Import(ctx context.Context, s *image.Store, file image.HostPath) (Installed, error) {
+	// It gets its name only once it is known to be an agent.
+	im, err := s.Read(ctx, file, "")
+	if err != nil {
+		return Installed{}, err
+	}
+	i, err := installed(im)
+	if err != nil {
+		return i, fmt.Errorf("take an agent from %s: %w", file, err)
+	}
+	if i.Record.Arch != runtime.GOARCH {
+		return i, fmt.Errorf("take an agent from %s: it is for %s, this machine is %s", file, i.Record.Arch, runtime.GOARCH)
+	}
+	if want := i.Record.imageName(); im.Name != want {
+		return i, fmt.Errorf("take an agent from %s: it is named %q, not %q", file, im.Name, want)
+	}
+	return i, s.Put(im)
 }

@@ -229,6 +229,9 @@ func (p *packer) runtime(ctx context.Context, sb sandbox.Trees) error {
 		return err
 	}
 	p.record.Missing = missing
+	if slices.Contains(missing, "libc.so.6") {
+		return errors.New("the image has no glibc; install upon one that has it: --image debian:bookworm")
+	}
 	ld, err := getFile(ctx, sb, loaders()[0], maxLibrary)
 	if err != nil {
 		return fmt.Errorf("the C library's loader %s: %w; install upon an image with glibc: --image debian:bookworm", loaders()[0], err)

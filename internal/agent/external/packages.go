@@ -11,7 +11,11 @@ import (
 // packages reads what the package managers say they installed.
 func packages(notes map[string][]byte) ([]Package, error) {
 	var all []Package
-	if b := notes["npm.json"]; b != nil {
+	for _, note := range []string{"node.json", "npm.json"} {
+		b := notes[note]
+		if b == nil {
+			continue
+		}
 		// https://docs.npmjs.com/cli/v11/configuring-npm/package-lock-json
 		var lock struct {
 			Packages map[string]struct{ Version, Integrity string }

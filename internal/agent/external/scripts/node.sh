@@ -11,10 +11,16 @@ cd "$PLACE"
 export HOME=/tmp/assay-home npm_config_cache=/var/cache/assay-npm npm_config_update_notifier=false
 export npm_config_ignore_scripts=true npm_config_fund=false npm_config_audit=false npm_config_progress=false
 mkdir -p "$HOME"
+# Node itself comes in a tree of its own: npm would take it back.
+mkdir -p /tmp/assay-node
+cd /tmp/assay-node
 echo '{"private": true}' >package.json
 npm install --loglevel=error --save-exact "$NODE"
-mv "node_modules/${NODE%@*}/bin/node" bin/node
-rm -rf "node_modules/${NODE%@*}/include" "node_modules/${NODE%@*}/share" "node_modules/${NODE%@*}"/*.md
+mv "node_modules/${NODE%@*}/bin/node" "$PLACE/bin/node"
+cp node_modules/.package-lock.json "$PLACE/.assay/node.json"
+cd "$PLACE"
+rm -rf /tmp/assay-node
+echo '{"private": true}' >package.json
 # Install scripts and the choice of packages by version go by the node that
 # the agent will run on.
 PATH="$PLACE/bin:$PATH"
