@@ -228,12 +228,25 @@ func (a *Agent) furnish(ctx context.Context, s agent.Session, files []agent.File
 	return nil
 }
 
-// cleanable are the names in the work tree that the recipe's globs match.
+// cleanable are the paths that the recipe's globs of what is no work match.
 func (a *Agent) cleanable(ctx context.Context, s agent.Session) ([]string, error) {
-	if len(a.recipe.Clean.Workdir) == 0 {
-		return nil, nil
+	var all []string
+	for _, part := range []struct {
+		dir   image.Path
+		globs []string
+	}{{s.Workdir, a.recipe.Clean.Workdir}, {"/tmp", a.recipe.Clean.Tmp}} {
+		if len(part.globs) == 0 {
+			continue
+		}
+		names, err := listed(ctx, s.Sandbox, part.dir, part.globs)
+		if err != nil {
+			return all, err
+		}
+		for _, n := range names {
+			all = append(all, path.Join(string(part.dir), n))
+		}
 	}
-	return listed(ctx, s.Sandbox, s.Workdir, a.recipe.Clean.Workdir)
+	return all, nil
 }
 
 // directory writes the entries of p and what is above it, up to ownRoot, once.
@@ -260,7 +273,7 @@ func (a *Agent) Tidy(ctx context.Context, s agent.Session) (notes []string, err 
 		notes = append(notes, fmt.Sprintf("agent %s left no log of its own", a.recipe.Name))
 	}
 	if err = a.clean(ctx, s); err == nil {
-		err = remove(ctx, s.Sandbox, "/", string(ownRoot[1:]))
+		err = remove(ctx, s.Sandbox, string(ownRoot))
 	}
 	if errors.Is(err, errShell) {
 		return append(notes, fmt.Sprintf("the agent's files are still in the tree: %v", err)), nil
@@ -268,7 +281,7 @@ func (a *Agent) Tidy(ctx context.Context, s agent.Session) (notes []string, err 
 	return notes, err
 }
 
-// clean removes from the work tree what the recipe names and was not there.
+// clean removes what the recipe names and was not there before the run.
 func (a *Agent) clean(ctx context.Context, s agent.Session) error {
 	now, err := a.cleanable(ctx, s)
 	if err != nil || len(now) == 0 {
@@ -279,7 +292,7 @@ func (a *Agent) clean(ctx context.Context, s agent.Session) error {
 		return err
 	}
 	before := strings.Split(string(had), "\x00")
-	return remove(ctx, s.Sandbox, s.Workdir, slices.DeleteFunc(now, func(n string) bool { return slices.Contains(before, n) })...)
+	return remove(ctx, s.Sandbox, slices.DeleteFunc(now, func(n string) bool { return slices.Contains(before, n) })...)
 }
 
 func (a *Agent) collect(ctx context.Context, s agent.Session) (*collector, error) {

@@ -24,11 +24,11 @@ const (
 // The shell that the tree has does it: names come and go as arguments, so that
 // nothing in them counts. Globs are those of a recipe, see [Recipe.check].
 const (
-	listScript   = `cd "$0" || exit; for glob; do for f in $glob; do if [ -e "$f" ] || [ -L "$f" ]; then printf '%s\0' "$f"; fi; done; done`
-	removeScript = `cd "$0" || exit; exec rm -rf -- "$@"`
+	listScript   = `cd "$0" || exit 0; for glob; do for f in $glob; do if [ -e "$f" ] || [ -L "$f" ]; then printf '%s\0' "$f"; fi; done; done`
+	removeScript = `exec rm -rf -- "$@"`
 )
 
-// listed are the names in dir that match the globs.
+// listed are the names in dir that match the globs. A dir that is not there has none.
 func listed(ctx context.Context, s agent.Place, dir image.Path, globs []string) ([]string, error) {
 	out, err := asRoot(ctx, s, listScript, string(dir), globs)
 	var names []string
@@ -40,14 +40,10 @@ func listed(ctx context.Context, s agent.Place, dir image.Path, globs []string) 
 	return names, err
 }
 
-// remove removes names of dir, and what is below them.
-func remove(ctx context.Context, s agent.Place, dir image.Path, names ...string) error {
-	for some := range slices.Chunk(names, 500) {
-		dotted := make([]string, len(some))
-		for i, n := range some {
-			dotted[i] = "./" + n
-		}
-		if _, err := asRoot(ctx, s, removeScript, string(dir), dotted); err != nil {
+// remove removes what stands at the paths, and below them.
+func remove(ctx context.Context, s agent.Place, paths ...string) error {
+	for some := range slices.Chunk(paths, 500) {
+		if _, err := asRoot(ctx, s, removeScript, "rm", some); err != nil {
 			return err
 		}
 	}

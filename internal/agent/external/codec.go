@@ -140,7 +140,7 @@ func (r Recipe) check() (string, error) {
 // checkGlobs refuses what would leave its directory, cost without bound to
 // match, or be several words to the shell that cleans.
 func checkGlobs(l Logs, c Clean) (string, error) {
-	for key, list := range map[string][]string{"logs.home": l.Home, "logs.workdir": l.Workdir, "clean.workdir": c.Workdir} {
+	for key, list := range map[string][]string{"logs.home": l.Home, "logs.workdir": l.Workdir, "clean.workdir": c.Workdir, "clean.tmp": c.Tmp} {
 		if len(list) > maxList {
 			return key, fmt.Errorf("a list of %d entries; at most %d", len(list), maxList)
 		}
@@ -151,7 +151,7 @@ func checkGlobs(l Logs, c Clean) (string, error) {
 				return key, fmt.Errorf("%q: %w", g, err)
 			case !local(g) || strings.ContainsAny(g, " \t\n\\"):
 				return key, fmt.Errorf("%q: a glob without blanks that stays below its directory is needed", g)
-			case strings.Count(g, "**") > 2 || key == "clean.workdir" && strings.Contains(g, "**"):
+			case strings.Count(g, "**") > 2 || strings.HasPrefix(key, "clean.") && strings.Contains(g, "**"):
 				return key, fmt.Errorf("%q: ** may stand twice in the globs of logs, and not in others", g)
 			}
 		}

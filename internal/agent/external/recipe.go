@@ -136,6 +136,7 @@ type Logs struct {
 // Clean says what of the work tree is the agent's and no work.
 type Clean struct {
 	Workdir []string `toml:"workdir,omitempty"` // globs of what is removed after the run, unless the task had it
+	Tmp     []string `toml:"tmp,omitempty"`     // globs below /tmp, likewise
 	Commits bool     `toml:"commits,omitempty"` // the agent commits its work itself
 }
 
