@@ -43,7 +43,7 @@ func Unreadable(status int, header http.Header, body []byte) *Error {
 	return e
 }
 
-// Refusals are the codes of our own stops, in every dialect the same, so that
+// refusals are the codes of our own stops, in every dialect the same, so that
 // a client of ours knows them again.
 func refusals() map[string]ErrorKind {
 	return map[string]ErrorKind{
@@ -52,15 +52,31 @@ func refusals() map[string]ErrorKind {
 	}
 }
 
-// Code is the word for an error of our own, "assay_budget"; empty for one of a
-// provider.
+// Code is the special word for an error: "assay_budget" for one of our own,
+// and the usual ones for what dialects without codes cannot tell apart; else
+// empty.
 func (e *Error) Code() string {
+	switch e.Kind {
+	case ErrContext:
+		return "context_length_exceeded"
+	case ErrRefused:
+		return "content_filter"
+	}
 	for code, kind := range refusals() {
 		if kind == e.Kind {
 			return code
 		}
 	}
 	return ""
+}
+
+// Words is the message, in words by which agents of dialects without codes
+// know a prompt that is too long: they shorten it then.
+func (e *Error) Words() string {
+	if e.Kind == ErrContext && !contextWords.MatchString(e.Message) {
+		return "prompt is too long: " + e.Message
+	}
+	return e.Message
 }
 
 var contextWords = regexp.MustCompile(`(?i)context[_ ](length|window|size)|maximum context|max_model_len|` +

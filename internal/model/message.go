@@ -94,7 +94,8 @@ type Media struct {
 	URL  string
 }
 
-// Tool is what a model may call. Exactly one of Name and Hosted is set.
+// Tool is what a model may call. Name or Hosted is set; both for a tool that
+// the provider defines and the agent runs (Anthropic's bash, text_editor, …).
 type Tool struct {
 	Name        string
 	Description string
@@ -102,8 +103,9 @@ type Tool struct {
 	Strict      *bool
 	Custom      bool
 	Namespace   string
-	// Hosted is the provider's name of a tool that the provider itself runs
-	// (web_search, code_execution, mcp, …). Raw is its whole definition.
+	// Hosted is the provider's name of a tool that the provider itself defines,
+	// and runs if Name is empty (web_search, code_execution, mcp, …). Raw is its
+	// whole definition; of a custom tool its format.
 	Hosted string
 	Raw    json.RawMessage
 	// Extra are fields of a named tool that this layer does not know.

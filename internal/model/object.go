@@ -97,6 +97,12 @@ func (o *Object) Peek(key string) string {
 	return s
 }
 
+// PeekRaw is a field as it came, which stays.
+func (o *Object) PeekRaw(key string) json.RawMessage { return o.fields[key] }
+
+// Put sets a field.
+func (o *Object) Put(key string, v json.RawMessage) { o.fields[key] = v }
+
 // Bool takes a boolean.
 func (o *Object) Bool(key string) *bool {
 	v := o.Raw(key)

@@ -49,6 +49,16 @@ func (c Call) Flat() Call {
 	return flat
 }
 
+// Object is the call's arguments if they are a JSON object; none at all are an
+// empty one.
+func (c Call) Object() (json.RawMessage, bool) {
+	if strings.TrimSpace(c.Arguments) == "" {
+		return json.RawMessage("{}"), true
+	}
+	raw := json.RawMessage(c.Arguments)
+	return raw, kindOf(raw) == "an object" && json.Valid(raw)
+}
+
 // Restore gives a call that an upstream made under a flat name the name and
 // form that the request's own tool has. A call to a tool that the request does
 // not have stays as it is.

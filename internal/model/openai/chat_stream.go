@@ -191,7 +191,7 @@ func (e *chatEncoder) write(d model.Delta) []byte {
 	case model.DeltaStop:
 		return e.chunk(obj{}, chatReason(d.Stop, len(e.calls) > 0))
 	case model.DeltaError:
-		return event(obj{"error": errorBody(0, d.Err)})
+		return event(obj{"error": errorBody(d.Err)})
 	case model.DeltaDone:
 		return e.end()
 	}

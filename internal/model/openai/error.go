@@ -52,11 +52,11 @@ func said(e *model.Object) model.Said {
 
 func formatError(d model.Dialect, e *model.Error) (int, http.Header, []byte) {
 	status := e.HTTPStatus(d)
-	return status, e.ErrorHeader(), model.JSON(obj{"error": errorBody(status, e)})
+	return status, e.ErrorHeader(), model.JSON(obj{"error": errorBody(e)})
 }
 
 // errorBody is the error itself, as it also stands within a stream.
-func errorBody(status int, e *model.Error) obj {
+func errorBody(e *model.Error) obj {
 	kind, code := "server_error", any(nil)
 	switch e.Kind {
 	case model.ErrAuth, model.ErrForbidden:
