@@ -74,6 +74,8 @@ internal/job:                task trial trajectory internal/model internal/image
 internal/importer:           task
 internal/importer/humaneval: internal/importer task
 
+internal/dataset:            trial trajectory internal/store
+
 internal/web:                task trial trajectory internal/store internal/stats
 internal/mirrors:
 internal/doctor:
