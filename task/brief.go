@@ -100,6 +100,7 @@ func (t *Task) Brief(step int) Brief {
 		Network:     phaseNetwork(c.Environment.network(), c.Agent.NetworkMode, c.Agent.AllowedHosts),
 		SkillsDir:   c.Environment.SkillsDir,
 		MCPServers:  slices.Clone(c.Environment.MCPServers),
+		Answer:      slices.Clone(c.Metadata.Assay.Answer),
 	}
 	limit := c.Agent.TimeoutSec
 	if s != nil {

@@ -187,12 +187,13 @@ type Assay struct {
 	Grade         GradeKind      // empty: state
 	FallbackImage string         // used, aloud, when the task's own image is not here
 	Protected     []string       // absolute paths restored from the task before a state is graded
+	Answer        []string       // absolute paths of the files that an agent without tools answers with
 	Verifier      VerifierMode   // empty: what [verifier].environment_mode says
 	Rest          map[string]any // keys of this table that are not assay's, kept
 }
 
 func (a Assay) isZero() bool {
-	return a.Grade == "" && a.FallbackImage == "" && a.Protected == nil && a.Verifier == "" && len(a.Rest) == 0
+	return a.Grade == "" && a.FallbackImage == "" && a.Protected == nil && a.Answer == nil && a.Verifier == "" && len(a.Rest) == 0
 }
 
 // table gives the [metadata] table back, assay's part in its place.
@@ -218,6 +219,9 @@ func (m Metadata) table() map[string]any {
 	set("verifier", string(m.Assay.Verifier))
 	if m.Assay.Protected != nil {
 		a["protected"] = m.Assay.Protected
+	}
+	if m.Assay.Answer != nil {
+		a["answer"] = m.Assay.Answer
 	}
 	t["assay"] = a
 	return t

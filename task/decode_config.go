@@ -360,16 +360,22 @@ func (d *decoder) assay(t *table) Assay {
 		Grade:         word(t, "grade", false, GradePatch, GradeState),
 		FallbackImage: t.text("fallback_image"),
 		Protected:     t.texts("protected"),
+		Answer:        t.texts("answer"),
 		Verifier:      word(t, "verifier", false, VerifierSealed, VerifierSeparate, VerifierLive),
 	}
-	for i, p := range a.Protected {
-		if why := badProtected(p); why != "" {
-			d.fault(t.key.with("protected").at(i), "%s: %s", describe(p), why)
+	for _, list := range []struct {
+		key   string
+		paths []string
+	}{{"protected", a.Protected}, {"answer", a.Answer}} {
+		for i, p := range list.paths {
+			if why := badPath(p); why != "" {
+				d.fault(t.key.with(list.key).at(i), "%s: %s", describe(p), why)
+			}
 		}
 	}
 	for _, name := range sortedKeys(t.m) {
 		switch name {
-		case "grade", "fallback_image", "protected", "verifier":
+		case "grade", "fallback_image", "protected", "answer", "verifier":
 			continue
 		}
 		if a.Rest == nil {
@@ -380,7 +386,7 @@ func (d *decoder) assay(t *table) Assay {
 	return a
 }
 
-func badProtected(p string) string {
+func badPath(p string) string {
 	switch {
 	case !strings.HasPrefix(p, "/"):
 		return "must be an absolute path in the sandbox"

@@ -146,7 +146,7 @@ func drawConfig(t *rapid.T) Config {
 		c.Task = &Package{Name: "org/name", Version: "1", Description: anyText.Draw(t, "description"), Authors: []Author{{Name: anyText.Draw(t, "author")}}, Keywords: rapid.SliceOfN(anyText, 0, 2).Draw(t, "keywords")}
 	}
 	if rapid.Bool().Draw(t, "assay") {
-		c.Metadata.Assay = Assay{Grade: GradePatch, FallbackImage: word1.Draw(t, "fallback"), Protected: []string{"/etc"}, Verifier: VerifierSealed, Rest: map[string]any{"own": drawValue(t, 1)}}
+		c.Metadata.Assay = Assay{Grade: GradePatch, FallbackImage: word1.Draw(t, "fallback"), Protected: []string{"/etc"}, Answer: []string{"/app/a.py"}, Verifier: VerifierSealed, Rest: map[string]any{"own": drawValue(t, 1)}}
 	}
 	for _, name := range rapid.SampledFrom([][]string{nil, {"a"}, {"a", "b c"}}).Draw(t, "steps") {
 		c.Steps = append(c.Steps, StepConfig{

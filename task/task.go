@@ -45,6 +45,7 @@ type Brief struct {
 	Network     Network           // what the agent's phase asks for
 	SkillsDir   string
 	MCPServers  []MCPServer
+	Answer      []string // absolute paths of the files that answer it; nil: not said
 }
 
 // Key is what only the grader may hold: gold solution, hidden tests, and how
