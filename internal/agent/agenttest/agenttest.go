@@ -25,7 +25,8 @@ import (
 // Case is an agent and what it finds.
 type Case struct {
 	Agent    agent.Agent
-	Solution string // solve.sh, for an agent that asks for the solution
+	Solution string          // solve.sh, for an agent that asks for the solution
+	Model    *agent.Endpoint // of an agent that asks for one
 }
 
 // Suite is one agent's conformance run.
@@ -37,6 +38,11 @@ type Suite struct {
 	Works Case
 	// NoProgram says that Works runs no program: it has no exit status.
 	NoProgram bool
+	// Asks says that the agent works through a model instead of a program: it
+	// has no exit status, and its turns count as a model's.
+	Asks bool
+	// Brief is the task, where any will not do; it is worked on in /project.
+	Brief *task.Brief
 	// Fails exits with status 3 after printing "failing". Nil for an agent
 	// that cannot fail.
 	Fails *Case
@@ -57,14 +63,17 @@ func Run(t *testing.T, s Suite) {
 	t.Run("concurrent", s.concurrent)
 }
 
-func brief() task.Brief {
+func (s Suite) brief() task.Brief {
+	if s.Brief != nil {
+		return *s.Brief
+	}
 	return task.Brief{Task: "org/name", Step: "first", Instruction: "Write *42*.\n\x00\xff<&>\n", Workdir: "/project"}
 }
 
 // session prepares a sandbox as the job does, needs and all.
 func (s Suite) session(t testing.TB, c Case) (agent.Session, *marks) {
 	t.Helper()
-	b := brief()
+	b := s.brief()
 	needs, err := c.Agent.Needs(b)
 	if err != nil {
 		t.Fatalf("needs: %v", err)
@@ -81,7 +90,7 @@ func (s Suite) session(t testing.TB, c Case) (agent.Session, *marks) {
 	}
 	m := &marks{t: t}
 	ses := agent.Session{
-		Brief: b, Sandbox: sb, Workdir: "/project", Env: []string{"FROM_SESSION=yes"},
+		Brief: b, Sandbox: sb, Workdir: "/project", Model: c.Model, Env: []string{"FROM_SESSION=yes"},
 		Recorder: agent.NewRecorder(c.Agent.Info(), b, m.add),
 		Logs:     image.HostPath(filepath.Join(t.TempDir(), "agent")),
 	}
@@ -116,8 +125,11 @@ func (s Suite) info(t *testing.T) {
 
 // needs can be asked before there is anything, for any brief, with one answer.
 func (s Suite) needs(t *testing.T) {
-	for _, b := range []task.Brief{{}, brief(), {Instruction: strings.Repeat("long ", 1<<18)}} {
+	for _, b := range []task.Brief{{}, s.brief(), {Instruction: strings.Repeat("long ", 1<<18)}} {
 		n, err := s.Works.Agent.Needs(b)
+		if err != nil && s.Brief != nil && b.Instruction != s.Brief.Instruction {
+			continue // it may be particular, and says so
+		}
 		if err != nil {
 			t.Fatalf("needs: %v", err)
 		}
@@ -143,11 +155,16 @@ func (s Suite) works(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.NoProgram {
+	switch {
+	case s.Asks:
+		if r.Exit != nil || r.TimedOut || r.CPU == nil || r.Cause != "" || read(t, ses, "cat /project/out") != "worked\n" {
+			t.Errorf("report %+v; it left %q", r, read(t, ses, "cat /project/out"))
+		}
+	case s.NoProgram:
 		if r.Exit != nil || r.TimedOut || r.CPU != nil {
 			t.Errorf("report %+v of an agent that runs no program", r)
 		}
-	} else {
+	default:
 		if r.Exit == nil || *r.Exit != 0 || r.TimedOut || r.CPU == nil || r.MaxRSS == nil {
 			t.Errorf("report %+v", r)
 		}
@@ -167,7 +184,7 @@ func (s Suite) works(t *testing.T) {
 		t.Errorf("%d steps, the last one told of is %d", len(doc.Steps), m.last)
 	}
 	for _, st := range doc.Steps[1:] {
-		if st.Source == trajectory.Agents && (st.LLMCalls == nil || *st.LLMCalls != 0 || st.Metrics != nil) {
+		if st.Source == trajectory.Agents && !s.Asks && (st.LLMCalls == nil || *st.LLMCalls != 0 || st.Metrics != nil) {
 			t.Errorf("step %d of an agent without a model: %+v", st.ID, st)
 		}
 	}
@@ -259,7 +276,7 @@ func (s Suite) concurrent(t *testing.T) {
 	for range 4 {
 		ses, _ := s.session(t, s.Works)
 		wg.Go(func() {
-			if r, err := s.Works.Agent.Run(t.Context(), ses); err != nil || !s.NoProgram && *r.Exit != 0 {
+			if r, err := s.Works.Agent.Run(t.Context(), ses); err != nil || !s.NoProgram && !s.Asks && *r.Exit != 0 {
 				t.Errorf("%+v, %v", r, err)
 				return
 			}

@@ -31,7 +31,7 @@ func TestBrief(t *testing.T) {
 func TestHugeBrief(t *testing.T) {
 	open := openNS(t)
 	a := command.New(`wc -c <"$ASSAY_BRIEF_FILE"; printf %s "$ASSAY_BRIEF" | wc -c`)
-	b := brief()
+	b := Suite{}.brief()
 	b.Instruction = strings.Repeat("ä", 1<<20)
 	needs, err := a.Needs(b)
 	if err != nil {

@@ -61,16 +61,19 @@ func (r *run) helped(ctx context.Context, no *model.Error) (again bool, err erro
 	return false, nil
 }
 
-// refused ends the run with the provider's word. The gateway's record says
-// what that means for the trial; only what the model itself is to blame for
-// has a cause here.
+// refused ends the run with the provider's word.
 func (r *run) refused(no *model.Error) {
-	causes := map[model.ErrorKind]trial.Cause{
+	r.s.Recorder.System("The model's server says: " + clip(no.Error(), 2000))
+	r.end("model_error", blamed(no), clip(no.Error(), 1000))
+}
+
+// blamed is the cause of what the model itself, or a limit, is to blame for;
+// empty: the record of the calls tells what the failure means for the trial.
+func blamed(no *model.Error) trial.Cause {
+	return map[model.ErrorKind]trial.Cause{
 		model.ErrContext: trial.CauseContextLimit, model.ErrRefused: trial.CauseAgentRefused,
 		model.ErrBudget: trial.CauseBudget, model.ErrLoop: trial.CauseLoop,
-	}
-	r.s.Recorder.System("The model's server says: " + clip(no.Error(), 2000))
-	r.end("model_error", causes[no.Kind], clip(no.Error(), 1000))
+	}[no.Kind]
 }
 
 // count books what an answer cost.
@@ -93,16 +96,7 @@ func agentUsage(u *model.Usage) trial.Usage {
 
 // record makes a step of an answer.
 func (r *run) record(answer model.Response, actions []action) int64 {
-	one := int64(1)
-	step := trajectory.AgentStep{Message: answer.Message.Text(), Model: answer.Model, LLMCalls: &one}
-	for _, p := range answer.Message.Parts {
-		if p.Kind == model.PartReasoning {
-			step.Reasoning += p.Text
-		}
-	}
-	if u := answer.Usage; u != nil {
-		step.Metrics = &trajectory.Metrics{PromptTokens: u.Input, CompletionTokens: u.Output, CachedTokens: u.Cached}
-	}
+	step := turn(answer)
 	r.log.say("agent", strings.TrimSpace(step.Reasoning+"\n"+step.Message))
 	for _, a := range actions {
 		raw := json.RawMessage(a.arguments)

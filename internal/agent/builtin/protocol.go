@@ -144,10 +144,14 @@ func (t tool) fromBlock(info string, b block) (arguments, problem string) {
 	}
 	values := map[string]any{}
 	var head []string
+	last := ""
 	for word := range strings.FieldsSeq(info) {
-		if name, value, ok := strings.Cut(word, "="); ok && t.param(name) != nil {
-			values[name] = value
-		} else {
+		switch name, value, ok := strings.Cut(word, "="); {
+		case ok && t.param(name) != nil:
+			values[name], last = value, name
+		case last != "": // values may have blanks
+			values[last] = values[last].(string) + " " + word
+		default:
 			head = append(head, word)
 		}
 	}

@@ -56,18 +56,7 @@ func (a React) Run(ctx context.Context, s agent.Session) (agent.Report, error) {
 	if e := r.log.Close(); err == nil {
 		err = e
 	}
-	report := r.report()
-	switch cause := context.Cause(ctx); {
-	case errors.Is(cause, agent.ErrDeadline), errors.Is(cause, context.DeadlineExceeded):
-		s.Recorder.System("[ended at the deadline]")
-		report.TimedOut = true
-		return report, nil
-	case cause != nil:
-		return report, cause
-	case err != nil:
-		return report, fmt.Errorf("react: %w", err)
-	}
-	return report, nil
+	return ended(ctx, s, r.report(), "react", err)
 }
 
 // run is one run of react. It belongs to one goroutine.
@@ -179,6 +168,9 @@ func (r *run) act(ctx context.Context, step int64, actions []action) ([]observat
 			o = failure("[not run: more than %d calls in one answer]", r.strategy.Calls)
 		default:
 			o, err = r.do(ctx, a)
+		}
+		if err != nil && ctx.Err() != nil { // what it said until then is worth a step
+			o.text += "\n" + cutOff(ctx)
 		}
 		o.text = clip(o.text, r.strategy.Output)
 		all = append(all, o)

@@ -136,20 +136,18 @@ func (t tool) definition() model.Tool {
 // Usage is the tool in the text protocol.
 func (t tool) Usage() string {
 	var b strings.Builder
-	b.WriteString(t.About + "\n```" + t.Name)
-	if p := t.param(t.head); p != nil {
-		if p.required {
-			b.WriteString(" " + strings.ToUpper(t.head))
-		} else {
-			b.WriteString(" [" + strings.ToUpper(t.head) + "]")
-		}
-	}
+	b.WriteString(t.About)
+	head := ""
 	for _, p := range t.params {
-		if p.name != t.head && p.name != t.body && !(t.body == "change" && (p.name == "old" || p.name == "new")) {
-			b.WriteString(" [" + p.name + "=…]")
+		switch {
+		case p.name == t.body || t.body == "change" && (p.name == "old" || p.name == "new"):
+		case p.name == t.head && p.required:
+			head = " " + strings.ToUpper(p.name)
+		default:
+			b.WriteString(" You may add " + p.name + "=… (" + p.about + ") to the first line.")
 		}
 	}
-	b.WriteString("\n")
+	b.WriteString("\n```" + t.Name + head + "\n")
 	switch {
 	case t.schema != nil:
 		b.WriteString("{…}  (a JSON object by this schema: " + string(t.schema) + ")\n")

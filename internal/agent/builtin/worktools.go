@@ -22,13 +22,10 @@ func bash(ctx context.Context, r *run, a arguments) (observation, error) {
 		text += "\n[" + got.note + "]"
 	case got.status != 0:
 		text += fmt.Sprintf("\n[exit status %d]", got.status)
-	case text == "":
+	case text == "" && err == nil:
 		text = "[no output]"
 	}
-	if err != nil { // what it said until then is worth a step
-		return observation{text: text + "\n[ended with the run]", bad: true}, err
-	}
-	return observation{text: strings.TrimPrefix(text, "\n"), bad: got.failed}, nil
+	return observation{text: strings.TrimPrefix(text, "\n"), bad: got.failed || err != nil}, err
 }
 
 func setPlan(_ context.Context, r *run, a arguments) (observation, error) {
