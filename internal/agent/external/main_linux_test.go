@@ -8,11 +8,15 @@ import (
 	"assay/internal/doctor"
 	"assay/internal/image"
 	"assay/internal/sandbox"
+	"assay/internal/sandbox/docker/inside"
 	"assay/internal/sandbox/ns"
 )
 
 // TestMain lets the test binary be the sandbox's own processes.
 func TestMain(m *testing.M) {
+	if code, ok := inside.Main(os.Args); ok {
+		os.Exit(code)
+	}
 	if code, ok := ns.Main(os.Args); ok {
 		os.Exit(code)
 	}
