@@ -24,12 +24,10 @@ func (a *ask) check() error {
 			}
 			open = slices.Delete(open, at, at+1)
 		}
-		last := i+1 == len(a.msgs) || len(a.msgs[i+1].results) == 0
-		if len(open) > 0 && (m.role == assistant || last) {
-			return a.missing(open)
+		if len(open) == 0 {
+			open = slices.Clone(m.calls)
 		}
-		open = slices.Clone(m.calls)
-		if len(open) > 0 && last && i+1 < len(a.msgs) {
+		if next := i + 1; len(open) > 0 && (next == len(a.msgs) || len(a.msgs[next].results) == 0 || m.role == user) {
 			return a.missing(open)
 		}
 	}

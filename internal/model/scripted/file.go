@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"regexp"
 	"slices"
@@ -21,6 +22,8 @@ import (
 const (
 	maxFile  = 8 << 20
 	maxTurns = 100_000 // of one script, repeats included
+
+	maxRepeats = 64 << 20 // bytes of one turn's texts, repeats included
 )
 
 // File is what a scripted server does. The zero value answers every request
@@ -154,7 +157,7 @@ func Parse(name string, text []byte) (*File, error) {
 		return nil, fmt.Errorf("%s:%d: anchors and aliases are not taken: write it out", name, n.GetToken().Position.Line)
 	}
 	var f File
-	if err := yaml.NewDecoder(bytes.NewReader(text), yaml.DisallowUnknownField()).Decode(&f); err != nil && len(bytes.TrimSpace(text)) > 0 {
+	if err := yaml.NewDecoder(bytes.NewReader(text), yaml.DisallowUnknownField()).Decode(&f); err != nil && !errors.Is(err, io.EOF) {
 		return nil, located(name, err)
 	}
 	if where, err := f.prepare(); err != nil {
@@ -259,6 +262,9 @@ func prepareTurns(at string, in []Turn) (out []Turn, where string, err error) {
 			out = append(out, *t)
 			continue
 		}
+		if t.Times*t.bytes() > maxRepeats {
+			return nil, at, fmt.Errorf("repeated %d times its texts are more than %d bytes", t.Times, maxRepeats)
+		}
 		for n := range t.Times {
 			out = append(out, t.numbered(n+1))
 		}
@@ -318,6 +324,22 @@ func (in *Intention) prepare() error {
 		return fmt.Errorf("args: %w", err)
 	}
 	return nil
+}
+
+// bytes is about what a repeat of t takes.
+func (t *Turn) bytes() int {
+	n := len(t.Reasoning) + len(t.Text)
+	for _, in := range t.Calls {
+		for _, p := range []*string{in.Bash, in.Read, in.Submit, in.Arguments} {
+			if p != nil {
+				n += len(*p)
+			}
+		}
+		if in.Write != nil {
+			n += len(in.Write.Path) + len(in.Write.Content)
+		}
+	}
+	return n
 }
 
 // numbered is the n-th repeat of t.

@@ -13,55 +13,63 @@ import (
 type Memory struct {
 	server    http.Server
 	transport http.Transport
-	conns     chan net.Conn
-	closed    chan struct{}
-	once      sync.Once
+	listener  *pipes
 	done      sync.WaitGroup
 }
 
 // NewMemory starts to serve h. Close ends it.
 func NewMemory(h http.Handler) *Memory {
-	m := &Memory{conns: make(chan net.Conn), closed: make(chan struct{})}
+	m := &Memory{listener: &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}}
 	m.server.Handler = h
-	m.transport.DialContext = m.dial
+	m.transport.DialContext = m.listener.dial
 	m.transport.MaxIdleConnsPerHost = 64
-	m.done.Go(func() { _ = m.server.Serve(m) })
+	m.done.Go(func() { _ = m.server.Serve(m.listener) }) // it ends by Close alone
 	return m
 }
 
 // Transport reaches the handler under every URL of scheme http.
 func (m *Memory) Transport() http.RoundTripper { return &m.transport }
 
-// Close ends all connections and waits for the handlers of none.
+// Close breaks all connections. Handlers see that their client is gone.
 func (m *Memory) Close() error {
-	m.once.Do(func() { close(m.closed) })
-	m.transport.CloseIdleConnections()
 	err := m.server.Close()
+	m.transport.CloseIdleConnections()
+	_ = m.listener.Close() // again: the server may not have begun to serve it
 	m.done.Wait()
 	return err
 }
 
-func (m *Memory) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+// pipes is a listener without a network.
+type pipes struct {
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	ours, theirs := net.Pipe()
 	select {
-	case m.conns <- theirs:
+	case p.conns <- theirs:
 		return ours, nil
-	case <-m.closed:
+	case <-p.closed:
 		return nil, errors.New("dial a scripted model: it is closed")
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 }
 
-// Accept is for the HTTP server.
-func (m *Memory) Accept() (net.Conn, error) {
+func (p *pipes) Accept() (net.Conn, error) {
 	select {
-	case c := <-m.conns:
+	case c := <-p.conns:
 		return c, nil
-	case <-m.closed:
+	case <-p.closed:
 		return nil, net.ErrClosed
 	}
 }
 
-// Addr is for the HTTP server.
-func (m *Memory) Addr() net.Addr { return &net.UnixAddr{Name: "memory", Net: "pipe"} }
+func (p *pipes) Close() error {
+	p.once.Do(func() { close(p.closed) })
+	return nil
+}
+
+func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "memory", Net: "pipe"} }

@@ -173,6 +173,7 @@ type plan struct {
 	sample bool // the turn has several answers, of which this is one
 	side   string
 	faults []Fault
+	fault  *Fault // of the turn
 	err    error
 }
 
@@ -190,6 +191,7 @@ func (s *Server) choose(a *ask) plan {
 			return p
 		}
 		p.say = &sc.Turns[p.turn]
+		p.fault = p.say.Fault
 		if n := len(p.say.Again); n > 0 {
 			s.mu.Lock()
 			again := s.answered[a.digest()]
@@ -266,7 +268,7 @@ func (s *Server) fault(p plan, a *ask) *Fault {
 			}
 		}
 	}
-	if f := p.say.Fault; f != nil && s.due(f, a) {
+	if f := p.fault; f != nil && s.due(f, a) {
 		return f
 	}
 	return nil
