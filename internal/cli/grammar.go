@@ -30,12 +30,13 @@ type grammar struct {
 	Import importCmd `cmd:"" group:"tasks" help:"Turn a data set into task directories."`
 	Image  imageCmd  `cmd:"" group:"tasks" help:"Get, build, inspect and remove images."`
 
-	Agent  agentCmd  `cmd:"" group:"runs" help:"List, install and try agents."`
-	Run    runCmd    `cmd:"" group:"runs" help:"Run agents on tasks."`
-	Job    jobCmd    `cmd:"" group:"runs" help:"List, show, resume and remove jobs."`
-	Model  modelCmd  `cmd:"" group:"runs" help:"Models: serve one without a model."`
-	Report reportCmd `cmd:"" group:"runs" help:"Write a job's self-contained HTML report."`
-	View   viewCmd   `cmd:"" group:"runs" help:"Serve the pages of all jobs below a folder, live."`
+	Agent      agentCmd      `cmd:"" group:"runs" help:"List, install and try agents."`
+	Run        runCmd        `cmd:"" group:"runs" help:"Run agents on tasks."`
+	Job        jobCmd        `cmd:"" group:"runs" help:"List, show, resume and remove jobs."`
+	Model      modelCmd      `cmd:"" group:"runs" help:"Models: serve one without a model."`
+	Trajectory trajectoryCmd `cmd:"" group:"runs" help:"Check, print, count and convert what agents did."`
+	Report     reportCmd     `cmd:"" group:"runs" help:"Write a job's self-contained HTML report."`
+	View       viewCmd       `cmd:"" group:"runs" help:"Serve the pages of all jobs below a folder, live."`
 
 	Sandbox    sandboxCmd    `cmd:"" group:"machine" help:"Open a shell in a sandbox, or measure it."`
 	Doctor     doctorCmd     `cmd:"" group:"machine" help:"Say what this machine can do and how to mend what it cannot."`

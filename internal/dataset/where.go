@@ -120,6 +120,9 @@ type parser struct {
 
 func (p *parser) errorf(format string, args ...any) error {
 	before := p.text[:p.start]
+	if p.kind == endToken {
+		before = strings.TrimRight(before, " \t\r\n")
+	}
 	line := 1 + strings.Count(before, "\n")
 	column := 1 + len([]rune(before[strings.LastIndexByte(before, '\n')+1:]))
 	return fmt.Errorf("%s:%d:%d: %s", p.name, line, column, fmt.Sprintf(format, args...))
@@ -238,6 +241,9 @@ func (p *parser) not(depth int) (test, error) {
 func (p *parser) compare() (test, error) {
 	all := fields()
 	i := slices.IndexFunc(all, func(f field) bool { return p.kind == nameToken && f.name == p.word })
+	if p.kind == endToken {
+		return nil, p.errorf("a condition is missing before the end")
+	}
 	if i < 0 {
 		return nil, p.errorf("%s is no field; fields are %s", p.shown(), strings.Join(Fields(), ", "))
 	}
