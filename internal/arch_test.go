@@ -64,6 +64,7 @@ internal/agent/script:       internal/agent internal/sandbox internal/image task
 internal/agent/command:      internal/agent internal/sandbox internal/image task trial
 internal/agent/external:     internal/agent internal/model internal/sandbox internal/image task trajectory trial
 internal/agent/builtin:      internal/agent internal/model internal/sandbox internal/image task trajectory trial
+internal/toolserver:         internal/agent
 internal/agent/agenttest:    internal/agent internal/sandbox internal/image task trajectory trial
 
 internal/grade:              task trial internal/sandbox internal/image
