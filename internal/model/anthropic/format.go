@@ -27,6 +27,9 @@ func newWriter(r *model.Request) *writer {
 // out of a request of another dialect: Anthropic's servers refuse it.
 func (c Messages) FormatRequest(r model.Request) (string, []byte, []model.Loss, error) {
 	w := newWriter(&r)
+	if err := r.Stateless(); err != nil && !w.own {
+		return "", nil, nil, err
+	}
 	out := obj{"model": r.Model}
 	if w.own {
 		maps.Copy(out, anyMap(r.Extra))

@@ -41,7 +41,7 @@ func (Chat) ParseResponse(body []byte) (model.Response, error) {
 			m.Drop("role")
 			r.Message.Extra = m.Rest()
 		}
-		r.Stop = chatStop(c.Str("finish_reason"), len(r.Calls()) > 0)
+		r.Stop = refused(chatStop(c.Str("finish_reason"), len(r.Calls()) > 0), r.Message.Parts)
 		addTokens(tokens, c)
 		break
 	}
@@ -75,12 +75,24 @@ func chatStop(reason string, calls bool) model.Stop {
 	return model.StopEnd // a stop sequence, a number of a token: vendors differ
 }
 
-func chatReason(s model.Stop, calls bool) string {
+// refused is the stop of an answer whose parts refuse.
+func refused(s model.Stop, parts []model.Part) model.Stop {
+	for _, p := range parts {
+		if p.Kind == model.PartRefusal && s == model.StopEnd {
+			return model.StopRefusal
+		}
+	}
+	return s
+}
+
+func chatReason(s model.Stop, calls, refusal bool) string {
 	switch s {
 	case model.StopLength:
 		return "length"
 	case model.StopRefusal:
-		return "content_filter"
+		if !refusal { // it is said in words else
+			return "content_filter"
+		}
 	}
 	if calls {
 		return "tool_calls"
@@ -198,7 +210,7 @@ func (Chat) FormatResponse(asked model.Request, r model.Response) ([]byte, []mod
 	w := chatWriter{r: &asked, own: asked.Dialect == model.Chat || asked.Dialect == ""}
 	m := w.answer(r)
 	calls := len(r.Calls()) > 0
-	choice := obj{"index": 0, "message": m, "finish_reason": chatReason(r.Stop, calls), "logprobs": nil}
+	choice := obj{"index": 0, "message": m, "finish_reason": chatReason(r.Stop, calls, m["refusal"] != nil), "logprobs": nil}
 	out := obj{
 		"id": r.ID, "object": "chat.completion", "created": time.Now().Unix(), "model": r.Model,
 		"choices": []obj{choice},

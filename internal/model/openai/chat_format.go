@@ -19,6 +19,9 @@ type obj = map[string]any
 // and later ones become the user's, since templates refuse them elsewhere.
 func (c Chat) FormatRequest(r model.Request) (string, []byte, []model.Loss, error) {
 	w := chatWriter{r: &r, asks: true, own: r.Dialect == model.Chat || r.Dialect == ""}
+	if err := r.Stateless(); err != nil && !w.own {
+		return "", nil, nil, err
+	}
 	out := obj{"model": r.Model, "messages": w.messages(r.Messages)}
 	if w.own {
 		for k, v := range r.Extra {

@@ -58,7 +58,11 @@ func (d *chatDecoder) Next(e model.Event) ([]model.Delta, error) {
 			for i := range d.next {
 				out = append(out, model.Delta{Kind: model.DeltaEnd, Index: i})
 			}
-			out = append(out, model.Delta{Kind: model.DeltaStop, Stop: chatStop(reason, len(d.ids) > 0)})
+			stop := chatStop(reason, len(d.ids) > 0)
+			if _, no := d.single["refusal"]; no && stop == model.StopEnd {
+				stop = model.StopRefusal
+			}
+			out = append(out, model.Delta{Kind: model.DeltaStop, Stop: stop})
 		}
 	}
 	if t := someTokens(tokens); t != nil {
@@ -150,6 +154,7 @@ type chatEncoder struct {
 	created int64
 	calls   map[int]int // number of a call by its part
 	custom  bool        // of the open call
+	refused bool        // in words
 	usage   *model.Usage
 	losses  model.Losses
 }
@@ -177,6 +182,7 @@ func (e *chatEncoder) write(d model.Delta) []byte {
 	case model.DeltaReasoning:
 		return e.chunk(obj{"reasoning_content": d.Text}, nil)
 	case model.DeltaRefusal:
+		e.refused = true
 		return e.chunk(obj{"refusal": d.Text}, nil)
 	case model.DeltaSignature:
 		e.losses.Add("messages[].reasoning.signature", "signed or encrypted reasoning has no place in chat")
@@ -189,7 +195,7 @@ func (e *chatEncoder) write(d model.Delta) []byte {
 	case model.DeltaUsage:
 		e.usage = d.Usage
 	case model.DeltaStop:
-		return e.chunk(obj{}, chatReason(d.Stop, len(e.calls) > 0))
+		return e.chunk(obj{}, chatReason(d.Stop, len(e.calls) > 0, e.refused))
 	case model.DeltaError:
 		return event(obj{"error": errorBody(d.Err)})
 	case model.DeltaDone:

@@ -1,6 +1,7 @@
 package openai_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -12,7 +13,9 @@ import (
 func sse(data ...string) string {
 	var b []byte
 	for _, d := range data {
-		b = model.Event{Data: []byte(d)}.Append(b)
+		var head struct{ Type string }
+		_ = json.Unmarshal([]byte(d), &head)
+		b = model.Event{Name: head.Type, Data: []byte(d)}.Append(b)
 	}
 	return string(b)
 }
@@ -72,7 +75,7 @@ func chatSamples() modeltest.Samples {
 					chunk(`{"index":0,"delta":{},"finish_reason":"stop"}`), "[DONE]"),
 			},
 			{
-				Name: "refusal", Want: model.StopEnd,
+				Name: "refusal", Want: model.StopRefusal,
 				Whole:  `{"id":"chatcmpl-1","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":null,"refusal":"No."},"finish_reason":"stop"}]}`,
 				Stream: sse(delta(`{"role":"assistant","refusal":"N"}`), delta(`{"refusal":"o."}`), chunk(`{"index":0,"delta":{},"finish_reason":"stop"}`), "[DONE]"),
 			},
