@@ -7,19 +7,17 @@ import (
 // account understands a call that is over, writes its line, and counts it.
 func (s *Session) account(a *asked) {
 	c := &a.call
-	raw := a.understand()
+	a.understand()
 	if c.Usage != nil && s.up.Cost != nil {
-		c.CostUSD = s.up.Cost(*c.Usage)
+		c.CostUSD = s.up.Cost(c.Usage)
 	}
 	if c.Err != nil {
 		e := *c.Err
 		e.Message = clip(s.own().maskString(e.Message), 2000)
 		c.Err = &e
 	}
-	if s.rec != nil {
-		s.rec.call(*c, s.own())
-	}
-	x := s.used(a, raw)
+	s.rec.call(*c, s.own())
+	x := s.used(c)
 	s.mu.Lock()
 	s.state.spent.add(x)
 	s.tally(a)
@@ -34,15 +32,14 @@ func (s *Session) account(a *asked) {
 	s.overspent()
 }
 
-// used is what a call counts for in budgets; raw is the length of its answer.
-func (s *Session) used(a *asked, raw int64) spent {
-	c := &a.call
-	if c.Side == SideProbe || c.Side == SideModels || c.Status == 0 && raw == 0 || c.Status >= 400 {
+// used is what a call counts for in budgets.
+func (s *Session) used(c *Call) spent {
+	if c.Side == SideProbe || c.Side == SideModels || c.Status == 0 && c.Answered == 0 || c.Status >= 400 {
 		return spent{}
 	}
 	u := c.Usage
 	if u == nil || u.Input == nil && u.Output == nil {
-		in, out := (c.Bytes+3)/4, (raw+3)/4
+		in, out := (c.Bytes+3)/4, (c.Answered+3)/4
 		u = &model.Usage{Input: &in, Output: &out}
 	}
 	var x spent
@@ -52,7 +49,7 @@ func (s *Session) used(a *asked, raw int64) spent {
 		}
 	}
 	if s.up.Cost != nil {
-		if usd := s.up.Cost(*u); usd != nil {
+		if usd := s.up.Cost(u); usd != nil {
 			x.usd = *usd
 		}
 	}

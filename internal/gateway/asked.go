@@ -31,7 +31,7 @@ type asked struct {
 	body    []byte
 	members []member // nil: the body is not an object
 	digest  digest
-	ans     *answer // nil: nothing is recorded
+	ans     *answer // nil: nothing was asked of the provider
 	abort   bool    // the answer cannot be ended properly
 	turned  bool    // it had no right to an answer
 	calls   int     // tool calls of the answer
@@ -40,7 +40,7 @@ type asked struct {
 // serveHTTP answers one request of the session's agent.
 func (s *Session) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	if !s.enter() {
-		refuse(w, nil, guessDialect(r.Header), &model.Error{Kind: model.ErrForbidden, Status: http.StatusUnauthorized, Message: errClosed.Error()})
+		refuse(w, nil, guessDialect(r.Header), &model.Error{Kind: model.ErrForbidden, Message: errClosed.Error()})
 		return
 	}
 	defer s.live.Done()
@@ -91,12 +91,12 @@ func (a *asked) serve() {
 		return
 	}
 	a.s.settle() // what calls before this one used must be known
-	if e := a.s.stopped(a.route.dialect); e != nil {
+	if e := a.s.stopped(); e != nil {
 		a.turnAway(e)
 		return
 	}
 	if !a.number() {
-		a.fail(&model.Error{Kind: model.ErrBusy, Status: http.StatusTooManyRequests, RetryAfter: time.Second, Message: fmt.Sprintf("more than %d requests of this trial at once", a.s.g.conf.Limits.InFlight)})
+		a.fail(&model.Error{Kind: model.ErrBusy, RetryAfter: time.Second, Message: fmt.Sprintf("more than %d requests of this trial at once", a.s.g.conf.Limits.InFlight)})
 		return
 	}
 	a.store()
@@ -175,9 +175,6 @@ func (a *asked) store() {
 	if err == nil {
 		a.members = all
 	}
-	if a.s.rec == nil {
-		return
-	}
 	a.s.rec.request(a.call.Seq, a.s.own().mask(a.body), all, arrayOf(a.route.dialect))
 	a.ans = a.s.rec.answer(a.call.Seq)
 }
@@ -201,31 +198,12 @@ func (a *asked) fail(e *model.Error) {
 
 func (a *asked) reply(e *model.Error) {
 	a.call.Err = e
-	if e.Status == 0 {
-		c := *e
-		c.Status = statusOf(e.Kind, a.route.dialect)
-		e = &c
-	}
-	a.call.Status = e.Status
 	if a.r.Context().Err() != nil {
 		a.call.Status, a.call.Aborted = 0, true
 		return
 	}
 	a.first()
-	refuse(a.w, a.codec, a.route.dialect, e)
-}
-
-// statusOf an error that came from nowhere on the wire.
-func statusOf(k model.ErrorKind, d model.Dialect) int {
-	switch k {
-	case model.ErrStalled:
-		return http.StatusGatewayTimeout
-	case model.ErrBudget, model.ErrDeadline, model.ErrLoop, model.ErrForbidden:
-		return stopStatus(d)
-	case model.ErrBadRequest, model.ErrAborted:
-		return http.StatusBadRequest
-	}
-	return http.StatusBadGateway
+	a.call.Status = refuse(a.w, a.codec, a.route.dialect, e)
 }
 
 // first notes when the agent gets its first byte.

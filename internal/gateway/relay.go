@@ -75,9 +75,7 @@ type passage struct {
 
 func (p *passage) piece(b []byte) {
 	p.a.call.Answered += int64(len(b))
-	if p.a.ans != nil {
-		p.a.ans.add(p.kept.next(b))
-	}
+	p.a.ans.add(p.kept.next(b))
 	p.write(p.out.next(b))
 }
 
@@ -102,10 +100,8 @@ func (p *passage) write(b []byte) {
 }
 
 func (p *passage) end() {
-	if p.a.ans != nil {
-		p.a.ans.add(p.kept.rest())
-		p.a.ans.flush()
-	}
+	p.a.ans.add(p.kept.rest())
+	p.a.ans.flush()
 	p.write(p.out.rest())
 }
 
@@ -130,10 +126,8 @@ func strange(res *http.Response) *model.Error {
 func (a *asked) drain(r io.Reader) {
 	b, err := io.ReadAll(io.LimitReader(r, maxErrorBody))
 	a.call.Answered = int64(len(b))
-	if a.ans != nil {
-		a.ans.add(a.s.own().mask(b))
-		a.ans.flush()
-	}
+	a.ans.add(a.s.own().mask(b))
+	a.ans.flush()
 	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return // the error of the answer says more
 	}

@@ -22,7 +22,7 @@ const (
 type route struct {
 	dialect model.Dialect
 	side    string // SideProbe, SideModels, SideCount, or empty
-	path    string // to post to, relative to a provider's base
+	path    string // to post to, as the dialect's own provider has it
 	model   string // gemini names it in the path
 	stream  bool   // gemini says so in the path
 	unknown bool
@@ -50,17 +50,17 @@ func routeOf(method, path string, h http.Header) route {
 	}
 	switch path {
 	case "/chat/completions":
-		return route{dialect: model.Chat, path: path}
+		return route{dialect: model.Chat, path: "/v1" + path}
 	case "/responses":
-		return route{dialect: model.Responses, path: path}
+		return route{dialect: model.Responses, path: "/v1" + path}
 	case "/messages":
-		return route{dialect: model.Messages, path: path}
+		return route{dialect: model.Messages, path: "/v1" + path}
 	case "/messages/count_tokens":
-		return route{dialect: model.Messages, path: path, side: SideCount}
+		return route{dialect: model.Messages, path: "/v1" + path, side: SideCount}
 	}
 	if rest, ok := cutPrefixes(path, "/models", "/tunedModels"); ok {
 		name, verb, ok := strings.Cut(strings.TrimPrefix(rest, "/"), ":")
-		r := route{dialect: model.Gemini, path: path, model: name, stream: verb == "streamGenerateContent"}
+		r := route{dialect: model.Gemini, path: "/v1beta" + path, model: name, stream: verb == "streamGenerateContent"}
 		switch {
 		case ok && verb == "countTokens":
 			r.side = SideCount

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
@@ -75,7 +74,7 @@ func (a *asked) once(ctx context.Context, out *outgoing, refresh bool) (*http.Re
 		req.Header[http.CanonicalHeaderKey(name)] = v
 	}
 	if err := a.s.up.authorize(req, out.dialect, refresh); err != nil {
-		return nil, &model.Error{Kind: model.ErrAuth, Status: http.StatusUnauthorized, Message: a.s.own().maskString(err.Error())}
+		return nil, &model.Error{Kind: model.ErrAuth, Message: a.s.own().maskString(err.Error())}
 	}
 	res, err := a.s.up.rt.RoundTrip(req)
 	switch {
@@ -126,20 +125,7 @@ func (a *asked) understood(d model.Dialect, res *http.Response, body []byte) *mo
 	if codec := a.s.g.conf.Codecs[d]; codec != nil {
 		return codec.ParseError(res.StatusCode, res.Header, body)
 	}
-	e := &model.Error{Kind: model.ErrBadRequest, Status: res.StatusCode, Message: fmt.Sprintf("the model server answered HTTP %d", res.StatusCode)}
-	switch {
-	case res.StatusCode == http.StatusTooManyRequests:
-		e.Kind = model.ErrRate
-	case res.StatusCode == http.StatusServiceUnavailable || res.StatusCode == 529:
-		e.Kind = model.ErrOverload
-	case res.StatusCode == http.StatusUnauthorized || res.StatusCode == http.StatusForbidden:
-		e.Kind = model.ErrAuth
-	case res.StatusCode == http.StatusNotFound:
-		e.Kind = model.ErrUnknownModel
-	case res.StatusCode >= 500:
-		e.Kind = model.ErrServer
-	}
-	return e
+	return plainKind(res.StatusCode)
 }
 
 // Waits grow from firstWait to longestWait, twice as long each time, with a

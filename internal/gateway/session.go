@@ -22,7 +22,7 @@ const RelayPort = 4180
 // SessionConfig is that of one trial.
 type SessionConfig struct {
 	Trial    string // for messages
-	Dir      string // of the record; must hold none yet; empty: nothing is recorded
+	Dir      string // of the record; must hold none yet
 	Upstream *Upstream
 	Model    string // the name that the agent is told; empty: the upstream's
 
@@ -51,7 +51,7 @@ type Session struct {
 	up      *upstream
 	id, key string
 	server  *server
-	rec     *recorder // nil: nothing is recorded
+	rec     *recorder
 
 	ctx  context.Context // ends with a *StopError as its cause
 	end  context.CancelCauseFunc
@@ -123,10 +123,8 @@ func (g *Gateway) Open(c SessionConfig) (*Session, error) {
 	s.state.settled = sync.NewCond(&s.mu)
 	s.state.patience = c.Patience
 	s.state.phase = "agent"
-	if c.Dir != "" {
-		if s.rec, err = newRecorder(c.Dir, g.enc); err != nil {
-			return nil, fmt.Errorf("open model session of %q: %w", c.Trial, err)
-		}
+	if s.rec, err = newRecorder(c.Dir, g.enc); err != nil {
+		return nil, fmt.Errorf("open model session of %q: %w", c.Trial, err)
 	}
 	s.ctx, s.end = context.WithCancelCause(context.Background())
 	s.server = newServer(s, g.conf.Limits)
@@ -217,9 +215,6 @@ func (s *Session) Close() (Summary, error) {
 	}
 	s.live.Wait()
 	sum := s.Summary()
-	if s.rec == nil {
-		return sum, nil
-	}
 	if err := s.rec.close(); err != nil {
 		return sum, fmt.Errorf("close model session of %q: %w", s.conf.Trial, err)
 	}

@@ -64,7 +64,7 @@ func (a *asked) passing() *outgoing {
 	if a.s.up.Model != "" && a.call.Model != a.s.up.Model {
 		if o.dialect == model.Gemini {
 			_, verb, _ := strings.Cut(o.path, ":")
-			o.path = "/models/" + url.PathEscape(a.s.up.Model) + ":" + verb
+			o.path = "/v1beta/models/" + url.PathEscape(a.s.up.Model) + ":" + verb
 		} else {
 			e["model"], _ = json.Marshal(a.s.up.Model) // a string always can
 		}

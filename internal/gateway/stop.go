@@ -42,14 +42,14 @@ func (s *Session) Stop(why Stop) {
 }
 
 // stopped is the session's stop as an error for the agent; nil: it goes on.
-func (s *Session) stopped(d model.Dialect) *model.Error {
+func (s *Session) stopped() *model.Error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.state.stop != nil:
-		return &model.Error{Kind: s.state.stop.Kind, Status: stopStatus(d), Message: s.state.stop.Message}
+		return &model.Error{Kind: s.state.stop.Kind, Message: s.state.stop.Message}
 	case s.state.closed:
-		return &model.Error{Kind: model.ErrForbidden, Status: stopStatus(d), Message: errClosed.Error()}
+		return &model.Error{Kind: model.ErrForbidden, Message: errClosed.Error()}
 	}
 	return nil
 }

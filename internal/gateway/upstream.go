@@ -26,9 +26,8 @@ type Upstream struct {
 	// Dialects that it speaks, the preferred first; empty: every one. What an
 	// agent speaks besides is translated.
 	Dialects []model.Dialect
-	// URL is what the dialect's path is put after, its version included:
-	// https://api.openai.com/v1, https://api.anthropic.com/v1,
-	// https://generativelanguage.googleapis.com/v1beta, or Azure's
+	// URL is the base, with or without its version: https://api.openai.com/v1,
+	// https://api.anthropic.com, or Azure's
 	// https://NAME.openai.azure.com/openai/deployments/D?api-version=V: a query
 	// stays one.
 	URL  string
@@ -51,7 +50,7 @@ type Upstream struct {
 }
 
 // Cost is the price in US dollars of one answer; nil: unknown.
-type Cost func(model.Usage) *float64
+type Cost func(*model.Usage) *float64
 
 // Rate limits what is asked of a provider, by all sessions together. Zero
 // means no limit.
@@ -132,29 +131,28 @@ func (u *upstream) url(d model.Dialect, path string, query url.Values) (*url.URL
 		if u.Handler == nil {
 			return nil, fmt.Errorf("upstream %q has no URL for %s", u.Name, d)
 		}
-		raw = "http://in-process" + versionOf(d)
+		raw = "http://in-process"
 	}
-	p, err := url.Parse(raw)
+	base, own, _ := strings.Cut(raw, "?")
+	path, more, _ := strings.Cut(path, "?")
+	if strings.Contains(base, "/deployments/") { // Azure's, where the version is in the query
+		path = strings.TrimPrefix(path, "/v1")
+	}
+	p, err := url.Parse(model.URL(base, path))
 	if err != nil {
 		return nil, fmt.Errorf("upstream %q: %w", u.Name, errors.Unwrap(err))
 	}
-	q := p.Query()
-	for k, v := range query {
-		if !q.Has(k) {
-			q[k] = v
-		}
+	q := url.Values{}
+	for _, from := range []url.Values{query, parseQuery(more), parseQuery(own)} {
+		maps.Copy(q, from)
 	}
-	p = p.JoinPath(path)
 	p.RawQuery = q.Encode()
 	return p, nil
 }
 
-// versionOf is what stands before a dialect's path at its own provider.
-func versionOf(d model.Dialect) string {
-	if d == model.Gemini {
-		return "/v1beta"
-	}
-	return "/v1"
+func parseQuery(s string) url.Values {
+	v, _ := url.ParseQuery(s) // what can be read of it
+	return v
 }
 
 // authorize puts the credential into a request.
