@@ -149,3 +149,21 @@ func (c *Collector) tokens(t *Tokens) {
 	all.Completion = append(all.Completion, t.Completion...)
 	all.Logprobs = append(all.Logprobs, t.Logprobs...)
 }
+
+// Deltas is a whole answer as a stream of one piece for each part.
+func (r *Response) Deltas() []Delta {
+	out := []Delta{{Kind: DeltaStart, ID: r.ID, Model: r.Model}}
+	for i, p := range r.Message.Parts {
+		out = append(out, Delta{Kind: DeltaPart, Index: i, Part: &p}, Delta{Kind: DeltaEnd, Index: i})
+	}
+	if r.Tokens != nil {
+		out = append(out, Delta{Kind: DeltaTokens, Tokens: r.Tokens})
+	}
+	if r.Usage != nil {
+		out = append(out, Delta{Kind: DeltaUsage, Usage: r.Usage})
+	}
+	if r.Err != nil {
+		return append(out, Delta{Kind: DeltaError, Err: r.Err})
+	}
+	return append(out, Delta{Kind: DeltaStop, Stop: r.Stop}, Delta{Kind: DeltaDone})
+}
