@@ -33,7 +33,7 @@ func (a *app) deps(g *grammar, r *rooms, dir string) (job.Deps, error) {
 		b.records = filepath.Join(dir, store.StatesDir)
 	}
 	return job.Deps{
-		Images: r.images, Backend: r.backend, Resolve: r.resolve, Build: b.job, Env: a.Env, Version: version, Egress: a.openGate,
+		Images: r.images, Backend: r.backend, Resolve: r.resolve, Build: b.job, Env: a.Env, Version: version, Egress: a.openGate, Tools: openToolbox,
 		Boundary: a.crashPoint(),
 	}, nil
 }

@@ -34,6 +34,7 @@ type runCmd struct {
 	Yes        bool          `short:"y" help:"Let tasks read the host variables they name with $${VAR}."`
 	Quiet      bool          `short:"q" help:"No progress."`
 	Report     bool          `negatable:"" default:"true" help:"Write the HTML report at the end."`
+	toolFlags
 	registryFlags
 }
 
@@ -88,6 +89,9 @@ func (c *runCmd) Run(ctx *boundCtx, a *app, g *grammar) error {
 	if err != nil {
 		return err
 	}
+	if err := c.toolFlags.check(); err != nil {
+		return err
+	}
 	network := sandbox.Network(c.Network)
 	if len(c.AllowHost) > 0 {
 		if network == sandbox.NetNone {
@@ -98,6 +102,7 @@ func (c *runCmd) Run(ctx *boundCtx, a *app, g *grammar) error {
 		}
 	}
 	cfg := job.Config{
+		Tools:   c.Tool,
 		Network: network, AllowHosts: c.AllowHost, UID: sandbox.UIDMode(c.UID),
 		Dir: dir, Source: source, Path: path, Tasks: tasks, Arms: arms, Attempts: c.Attempts, Concurrent: c.Concurrent,
 		Retries: retries(c.Retries), Image: c.Image, Verifier: task.VerifierMode(c.Verifier),

@@ -6,7 +6,8 @@
 // (ASSAY_BRIEF_FILE) and, up to 100 KiB of it, in ASSAY_BRIEF; ASSAY_TASK names
 // the task and ASSAY_STEP the step of a multi-step task. Where a model was asked
 // for, ASSAY_MODEL_URL, ASSAY_MODEL_KEY, ASSAY_MODEL and the variables of the
-// vendors' libraries lead to it. It runs in the workdir. What it writes below /logs/agent is kept beside its output.
+// vendors' libraries lead to it; where the host offers tools, ASSAY_MCP_URL is
+// their MCP server. It runs in the workdir. What it writes below /logs/agent is kept beside its output.
 package command
 
 import (
