@@ -290,6 +290,9 @@ func (b *Backend) create(ctx context.Context, spec sandbox.Spec) (*Sandbox, erro
 	if err := b.mountable(spec.Mounts); err != nil {
 		return nil, err
 	}
+	if err := b.volumes(ctx, spec.Mounts); err != nil {
+		return nil, err
+	}
 	layers := slices.Concat(spec.Image.Layers, spec.Extra)
 	b.mu.Lock()
 	from, ok := b.snaps[spec.From]
@@ -428,7 +431,7 @@ func (b *Backend) spec(s *Sandbox, image string) containerSpec {
 	h.CapAdd = []string{"CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID", "SETPCAP",
 		"NET_BIND_SERVICE", "NET_RAW", "SYS_CHROOT", "MKNOD", "AUDIT_WRITE", "SETFCAP"}
 	h.Mounts = []mount{{Type: "volume", Source: b.volume, Target: mountPoint, ReadOnly: true, VolumeOptions: &volumeOptions{NoCopy: true}}}
-	h.Mounts = append(h.Mounts, binds(s.spec.Mounts)...)
+	h.Mounts = append(h.Mounts, b.binds(s.spec.Mounts)...)
 	s.placed(&c)
 	l := s.spec.Limits
 	if l.MemBytes > 0 && b.info.MemoryLimit {

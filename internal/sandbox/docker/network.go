@@ -39,8 +39,9 @@ func (s *Sandbox) gateEnv() []string {
 func (b *Backend) mountable(all []sandbox.Mount) error {
 	for _, m := range all {
 		switch u, err := url.Parse(b.api.address); {
+		case m.Layer != "" && !m.ReadOnly:
+			return fmt.Errorf("mount a layer at %s to be written: %w by the docker backend; put it on top of the image (Spec.Extra)", m.Target, sandbox.ErrUnsupported)
 		case m.Layer != "":
-			return fmt.Errorf("mount a layer at %s: %w by the docker backend; put it on top of the image (Spec.Extra)", m.Target, sandbox.ErrUnsupported)
 		case err != nil || u.Scheme != "unix":
 			return fmt.Errorf("mount %s at %s: the engine at %s has no directories of this machine: %w", m.Host, m.Target, b.api.address, sandbox.ErrUnsupported)
 		}
@@ -48,11 +49,15 @@ func (b *Backend) mountable(all []sandbox.Mount) error {
 	return nil
 }
 
-// binds are directories of this machine. The engine refuses one that is not
-// there, and one that leads to its own machine where that is another.
-func binds(all []sandbox.Mount) []mount {
+// binds are layers, and directories of this machine. The engine refuses one that
+// is not there, and one that leads to its own machine where that is another.
+func (b *Backend) binds(all []sandbox.Mount) []mount {
 	var out []mount
 	for _, m := range all {
+		if m.Layer != "" {
+			out = append(out, mount{Type: "volume", Source: b.layerVolume(m.Layer), Target: string(m.Target), ReadOnly: true, VolumeOptions: &volumeOptions{NoCopy: true}})
+			continue
+		}
 		out = append(out, mount{Type: "bind", Source: string(m.Host), Target: string(m.Target), ReadOnly: m.ReadOnly})
 	}
 	return out
