@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -247,12 +248,31 @@ func relay(t *testing.T, h http.Handler) func(context.Context, net.Conn) {
 	go srv.Serve(l) // ends with Close
 	t.Cleanup(func() { srv.Close() })
 	return func(ctx context.Context, c net.Conn) {
+		held := &held{Conn: c, closed: make(chan struct{})}
 		select {
-		case l.c <- c:
+		case l.c <- held:
 		case <-l.done:
 			c.Close()
+			return
+		}
+		select { // a connection lasts as long as its handler
+		case <-held.closed:
+		case <-ctx.Done():
+		case <-l.done:
 		}
 	}
+}
+
+// held tells when it is closed.
+type held struct {
+	net.Conn
+	once   sync.Once
+	closed chan struct{}
+}
+
+func (h *held) Close() error {
+	h.once.Do(func() { close(h.closed) })
+	return h.Conn.Close()
 }
 
 // conns is a listener of connections that somebody else accepted.

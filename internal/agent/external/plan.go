@@ -14,7 +14,7 @@ import (
 
 // Places in the sandbox that a run makes for its agent and takes away again.
 const (
-	ownRoot image.Path = "/.assay"
+	ownRoot image.Path = "/.assay-agent"
 	ownHome            = ownRoot + "/home"
 	ownLogs            = ownRoot + "/logs"
 	ownList            = ownRoot + "/had"

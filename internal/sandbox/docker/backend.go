@@ -69,6 +69,7 @@ type snapshot struct {
 	since  int64 // of the machine's clock: the layers are older, what differs from them is not
 	boot   int64
 	depth  int
+	points []image.Path // see state
 
 	once   sync.Once
 	layer  image.LayerID

@@ -52,6 +52,7 @@ func (b *Backend) commit(ctx context.Context, snap *snapshot) (_ image.LayerID, 
 	if err := c.scan(ctx, l, since); err != nil {
 		return "", s.broken(l, err)
 	}
+	c.withoutPoints(snap.points)
 	if len(c.entries) == 0 {
 		return "", nil
 	}

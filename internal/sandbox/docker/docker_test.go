@@ -3,6 +3,7 @@ package docker_test
 import (
 	"archive/tar"
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -302,7 +303,24 @@ func mounts(t *testing.T, st *image.Store, im image.Image) {
 	if err := os.WriteFile(dir+"/in", []byte("from outside"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	s, err := b.Create(t.Context(), sandbox.Spec{Image: im, Mounts: []sandbox.Mount{
+	var layer bytes.Buffer
+	tw := tar.NewWriter(&layer)
+	for _, h := range []*tar.Header{{Name: "bin", Typeflag: tar.TypeDir, Mode: 0o755}, {Name: "bin/tool", Mode: 0o755, Size: 28}} {
+		if err := tw.WriteHeader(h); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := io.WriteString(tw, "#!/bin/sh\necho from a layer\n"); err != nil {
+		t.Fatal(err)
+	}
+	if err := tw.Close(); err != nil {
+		t.Fatal(err)
+	}
+	tools, err := st.FromTar(t.Context(), &layer, image.TarOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := b.Create(t.Context(), sandbox.Spec{Image: im, Mounts: []sandbox.Mount{{Layer: tools, Target: "/own/tools", ReadOnly: true},
 		{Host: image.HostPath(dir), Target: "/new/ro", ReadOnly: true}, {Host: image.HostPath(dir), Target: "/mnt"}}})
 	if err != nil {
 		t.Fatal(err)
@@ -310,6 +328,9 @@ func mounts(t *testing.T, st *image.Store, im image.Image) {
 	out, code := sh(t, s, "cat /new/ro/in; (echo no > /new/ro/x) 2>/dev/null && echo written; echo out > /mnt/out; echo mine > /new/own")
 	if code != 0 || out != "from outside" {
 		t.Errorf("%d %q", code, out)
+	}
+	if out, _ := sh(t, s, "/own/tools/bin/tool; (echo no > /own/tools/x) 2>/dev/null && echo written"); out != "from a layer\n" {
+		t.Errorf("a mounted layer: %q", out)
 	}
 	if got, err := os.ReadFile(dir + "/out"); err != nil || string(got) != "out\n" {
 		t.Errorf("%q %v", got, err)
@@ -322,10 +343,10 @@ func mounts(t *testing.T, st *image.Store, im image.Image) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m := manifest(st, id); strings.Contains(m, "out") || !strings.Contains(m, "new/own") {
+	if m := manifest(st, id); strings.Contains(m, "out") || strings.Contains(m, "tools") || strings.Contains(m, "new/ro") || !strings.Contains(m, "new/own") {
 		t.Errorf("what was mounted is in the layer, or what was not is missing:\n%s", m)
 	}
-	for _, m := range []sandbox.Mount{{Layer: im.Layers[0], Target: "/l"}, {Host: "/no/such", Target: "/x"}} {
+	for _, m := range []sandbox.Mount{{Layer: tools, Target: "/l"}, {Host: "/no/such", Target: "/x"}} {
 		if s, err := b.Create(t.Context(), sandbox.Spec{Image: im, Mounts: []sandbox.Mount{m}}); err == nil {
 			s.Close()
 			t.Errorf("%+v was mounted", m)

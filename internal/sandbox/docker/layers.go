@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"path"
+	"slices"
+	"strings"
 	"time"
 
 	"assay/internal/image"
@@ -76,4 +79,36 @@ func (b *Backend) fill(ctx context.Context, id image.LayerID) error {
 	}
 	b.loaded[name] = true
 	return nil
+}
+
+// points are where something was mounted in the tree that the sandbox has now.
+func (s *Sandbox) points() []image.Path {
+	all := slices.Clone(s.on.points)
+	for _, m := range s.spec.Mounts {
+		all = append(all, m.Target)
+	}
+	return all
+}
+
+// withoutPoints takes the directories that the engine made to mount upon out of
+// what was changed, unless something else is in them.
+func (c *committer) withoutPoints(points []image.Path) {
+	made := map[string]bool{}
+	for _, p := range points {
+		for d := strings.TrimPrefix(path.Clean("/"+string(p)), "/"); d != "" && d != "."; d = path.Dir(d) {
+			if _, err := c.base.Lstat(d); err == nil {
+				break
+			}
+			made[d] = true
+		}
+	}
+	full := map[string]bool{}                      // directories with something else in them
+	for _, e := range slices.Backward(c.entries) { // what is in a directory comes after it
+		if !made[e.Path] || !e.IsDir() || full[e.Path] {
+			full[path.Dir(e.Path)] = true
+		}
+	}
+	c.entries = slices.DeleteFunc(c.entries, func(e image.Entry) bool {
+		return made[e.Path] && e.IsDir() && !full[e.Path]
+	})
 }

@@ -26,9 +26,11 @@ type state struct {
 	since int64 // 0: the container's own start
 	boot  int64 // as the clock said at that time
 	depth int   // commits between it and the layers
+	// points are where something was mounted: the engine made directories there.
+	points []image.Path
 }
 
-func (s *snapshot) state() *state { return &state{s.tag, s.since, s.boot, s.depth} }
+func (s *snapshot) state() *state { return &state{s.tag, s.since, s.boot, s.depth, s.points} }
 
 // Sandbox implements sandbox.Sandbox and sandbox.Held.
 type Sandbox struct {
@@ -320,7 +322,7 @@ func (s *Sandbox) commit(ctx context.Context, kill bool) (sandbox.Snapshot, erro
 		return "", fmt.Errorf("%d snapshots stand upon each other, more than an engine stacks; commit one as a layer and start from it: %w", maxDepth, sandbox.ErrUnsupported)
 	}
 	id := sandbox.Snapshot(rand.Text())
-	snap := &snapshot{tag: "assay/snapshot:" + strings.ToLower(string(id)), layers: s.layers, since: s.base.since, boot: s.base.boot, depth: s.on.depth + 1}
+	snap := &snapshot{tag: "assay/snapshot:" + strings.ToLower(string(id)), layers: s.layers, since: s.base.since, boot: s.base.boot, depth: s.on.depth + 1, points: s.points()}
 	repo, tag, _ := strings.Cut(snap.tag, ":")
 	pause := "1"
 	if kill {
