@@ -130,6 +130,9 @@ func (s Session) env(p Program) []string {
 	env = append(env,
 		"ASSAY_TASK="+noNUL(s.Brief.Task), "ASSAY_STEP="+noNUL(s.Brief.Step),
 		"ASSAY_BRIEF="+noNUL(brief), "ASSAY_BRIEF_FILE="+string(BriefFile))
+	if s.MCP != "" {
+		env = append(env, "ASSAY_MCP_URL="+s.MCP)
+	}
 	return append(env, p.Env...)
 }
 

@@ -9,6 +9,9 @@ import (
 // CallVersion is the value of [Call.V] that this package writes.
 const CallVersion = 1
 
+// InProcess is the Host of a provider that is a handler of this process.
+const InProcess = "in-process"
+
 // Call is one request of an agent and what became of it: a line of
 // calls.ndjson, without the bodies.
 type Call struct {
@@ -24,6 +27,7 @@ type Call struct {
 	Upstream model.Dialect `json:"upstream_dialect,omitempty"` // other than Dialect: translated
 	Model    string        `json:"model,omitempty"`            // that the agent asked for
 	Sent     string        `json:"sent_model,omitempty"`       // that the provider was asked for
+	Host     string        `json:"host,omitempty"`             // of the provider, with its port, or [InProcess]; empty: nothing was sent
 	Client   string        `json:"user_agent,omitempty"`
 	Session  string        `json:"client_session,omitempty"` // the agent's own id of the conversation, from its headers
 	Stream   bool          `json:"stream,omitempty"`

@@ -43,6 +43,7 @@ type attempt struct {
 
 	session agent.Session // of the step under way
 	lines   lines         // to the model
+	bench   bench         // tools of the host
 }
 
 // stepEnd is what one step came to.
@@ -326,6 +327,11 @@ func (a *attempt) runAgent(ctx context.Context, brief task.Brief, rec *agent.Rec
 	}
 	run, clock := clocked(ctx, limit)
 	defer clock.stop(context.Canceled)
+	put, err := a.unpack(&s, clock)
+	if err != nil {
+		return agent.Report{}, err
+	}
+	defer put()
 	s.Model = a.call(run, clock)
 	a.session = s
 	report, err := a.p.arm.Agent.Run(run, s)

@@ -28,6 +28,7 @@ type kwargs struct {
 	MinFree    int64             `json:"min_free_bytes,omitempty"`
 	Budget     *Budget           `json:"budget,omitempty"`
 	JobBudget  *Budget           `json:"job_budget,omitempty"`
+	Tools      []string          `json:"tools,omitempty"` // of the host
 }
 
 // config is the job's config.json: Harbor's schema, enough for Load to begin
@@ -55,6 +56,7 @@ func (r *run) config() store.JobConfig {
 	k.UID = c.UID
 	k.Network, k.AllowHosts, k.MinFree = c.Network, c.AllowHosts, c.MinFree
 	k.Budget, k.JobBudget = c.Budget.said(), c.JobBudget.said()
+	k.Tools = c.Tools
 	if err := json.Unmarshal(raw(k), &jc.Environment.Kwargs); err != nil {
 		jc.Environment.Kwargs = nil // a struct of plain values always decodes into a map
 	}
@@ -95,6 +97,7 @@ func Load(dir string, parse func(ArmConfig) (Arm, error)) (Config, error) {
 	cfg.Backend = strings.TrimPrefix(jc.Environment.ImportPath, "assay:")
 	cfg.MinFree = k.MinFree
 	cfg.Budget, cfg.JobBudget = k.Budget.or(), k.JobBudget.or()
+	cfg.Tools = k.Tools
 	if err := cfg.loadTasks(jc); err != nil {
 		return Config{}, err
 	}

@@ -43,6 +43,8 @@ type Config struct {
 	Budget    Budget // of one trial
 	JobBudget Budget // of all trials of the job together, those of earlier runs included
 
+	Tools []string // of the host, that every agent is offered
+
 	Backend string // that the job was begun on, as Load tells; empty: whatever Deps has
 	MinFree int64  // bytes that the store's and the job's file systems must have free for anything to begin; 0: not looked at
 }
@@ -60,6 +62,8 @@ type Deps struct {
 	Build func(ctx context.Context, r BuildRequest) (image.Image, error)
 	// Egress makes the way out of a sandbox; nil: there is none.
 	Egress func(r EgressRequest) (Gate, error)
+	// Tools makes what Config.Tools names; nil: there are none.
+	Tools func(r ToolRequest) (Toolbox, error)
 	// Env looks up a variable of the host for ${VAR} in a task's environment.
 	Env func(string) (string, bool)
 	// OnEvent sees every event after it was appended. It must not block long.

@@ -62,7 +62,7 @@ func (a *attempt) dial(ctx context.Context, i int, step string) error {
 	}
 	r := LineRequest{
 		Trial: a.p.name, Dir: filepath.Join(a.stepDir(step, "agent"), "model"), Budget: a.r.cfg.Budget,
-		OnWait: a.lines.wait, OnUse: a.r.spend, OnStop: a.limited,
+		OnWait: a.lines.wait, OnUse: a.spend, OnStop: a.limited,
 	}
 	for d := range strings.SplitSeq(speaks, ",") {
 		r.Speaks = append(r.Speaks, model.Dialect(strings.TrimSpace(d)))

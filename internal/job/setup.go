@@ -40,6 +40,9 @@ func (a *attempt) setUp(ctx context.Context) error {
 	if a.p.arm.Model != nil && a.needs[0].Dialect != "" {
 		spec.Relays = append(spec.Relays, sandbox.Relay{Port: ModelPort, Handle: a.lines.serve})
 	}
+	if len(a.r.cfg.Tools) > 0 {
+		spec.Relays = append(spec.Relays, sandbox.Relay{Port: ToolPort, Handle: a.bench.serve})
+	}
 	sb, err := a.r.deps.Backend.Create(ctx, spec)
 	if err != nil {
 		return unhealthy(fmt.Errorf("start sandbox for %q: %w", a.p.name, err))

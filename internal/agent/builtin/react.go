@@ -85,6 +85,7 @@ type run struct {
 	malformed int    // answers in a row none of whose actions could be run
 	repaired  int    // failed checks
 	checked   string // "passed", "failed" or ""
+	unchecked bool   // it submitted without a check before
 	compacted int    // times
 	usage     []trial.Usage
 	ended     ending

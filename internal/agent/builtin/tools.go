@@ -60,7 +60,7 @@ func ownTools() []tool {
 		{Name: "plan", About: "Write down the plan, in place of the earlier one: the steps with [ ] or [x], and what must not be forgotten. It survives when older messages are dropped.",
 			body: "plan", run: setPlan, params: []param{{"plan", "string", "the whole plan with its notes", true}}},
 		{Name: "submit", About: "Hand the work in. Nothing can be changed afterwards.", body: "check", run: submit,
-			params: []param{{"check", "string", "shell command that ends with status 0 only if the work is right", true}, {"summary", "string", "what was done", false}}},
+			params: []param{{"check", "string", "shell command that ends with status 0 only if the work is right", false}, {"summary", "string", "what was done", false}}},
 	}
 }
 

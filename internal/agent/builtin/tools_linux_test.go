@@ -92,7 +92,7 @@ func TestFileTools(t *testing.T) {
 		{"bash", `{"command":"sleep 50","timeout":1}`, "killed after 1s", true},
 		{"bash", `{"command":"echo $PAGER $FROM_SESSION"}`, "cat yes", false},
 		{"nonsense", `{}`, `there is no tool "nonsense"; there are bash, read, write`, true},
-		{"submit", `{"check":" "}`, "submit needs a shell command", true},
+		{"submit", `{"check":" "}`, "give a shell command in `check`", true},
 	} {
 		o, err := r.do(t.Context(), action{name: c.tool, arguments: c.arguments})
 		if err != nil {
@@ -101,6 +101,9 @@ func TestFileTools(t *testing.T) {
 		if !strings.Contains(o.text, c.want) || o.bad != c.bad || o.done {
 			t.Errorf("%s %s: %+v; want %q", c.tool, c.arguments, o, c.want)
 		}
+	}
+	if o, err := r.do(t.Context(), action{name: "submit", arguments: `{}`}); err != nil || !o.done || r.checked != "" {
+		t.Errorf("a second submission without a check: %+v, %v", o, err)
 	}
 	if r.notes != "- [x] look" {
 		t.Errorf("notes %q", r.notes)

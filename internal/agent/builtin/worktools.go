@@ -40,8 +40,14 @@ func submit(ctx context.Context, r *run, a arguments) (observation, error) {
 		return observation{text: "[handed in]", done: true}, nil
 	}
 	check := strings.TrimSpace(a.text["check"])
-	if check == "" || strings.ContainsRune(check, 0) {
-		return failure("submit needs a shell command in `check` that shows that the work is right; a look at the result is enough where nothing can be run"), nil
+	switch {
+	case strings.ContainsRune(check, 0):
+		return failure("[not run: the check holds a zero byte]"), nil
+	case check == "" && !r.unchecked && r.strategy.Retries > 0:
+		r.unchecked = true
+		return failure("[not handed in: give a shell command in `check` that shows that the work is right; if there is none, submit again without]"), nil
+	case check == "":
+		return observation{text: "[handed in without a check]", done: true}, nil
 	}
 	// A shell of its own, so that no leftover of the work can make it pass.
 	out := headTail{max: r.strategy.Output}

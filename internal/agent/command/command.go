@@ -6,7 +6,8 @@
 // (ASSAY_BRIEF_FILE) and, up to 100 KiB of it, in ASSAY_BRIEF; ASSAY_TASK names
 // the task and ASSAY_STEP the step of a multi-step task. Where a model was asked
 // for, ASSAY_MODEL_URL, ASSAY_MODEL_KEY, ASSAY_MODEL and the variables of the
-// vendors' libraries lead to it. It runs in the workdir. What it writes below /logs/agent is kept beside its output.
+// vendors' libraries lead to it; where the host offers tools, ASSAY_MCP_URL is
+// their MCP server. It runs in the workdir. What it writes below /logs/agent is kept beside its output.
 package command
 
 import (
@@ -29,9 +30,9 @@ func New(line string) Agent { return Agent{line} }
 // Info names the agent. The version of the program is not known.
 func (Agent) Info() trial.AgentInfo { return trial.AgentInfo{Name: "command", Version: "unknown"} }
 
-// Needs asks for the brief as a file. The program may ask a model, if there is one.
+// Needs asks for the brief as a file.
 func (Agent) Needs(b task.Brief) (agent.Needs, error) {
-	return agent.Needs{Files: agent.BriefFiles(b.Instruction), Dialect: agent.AnyDialect, Optional: true}, nil
+	return agent.Needs{Files: agent.BriefFiles(b.Instruction)}, nil
 }
 
 // Run runs the program to its end or to the deadline.

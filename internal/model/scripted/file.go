@@ -146,33 +146,48 @@ func Parse(name string, text []byte) (*File, error) {
 	if len(text) > maxFile {
 		return nil, fmt.Errorf("%s: larger than %d bytes", name, maxFile)
 	}
-	tree, err := parser.ParseBytes(text, 0)
+	tree, f, err := decodeYAML(text)
 	if err != nil {
 		return nil, located(name, err)
 	}
 	if len(tree.Docs) > 1 {
 		return nil, fmt.Errorf("%s: holds %d documents, not one", name, len(tree.Docs))
 	}
-	if n := reference(tree); n != nil { // they make much of little
-		return nil, fmt.Errorf("%s:%d: anchors and aliases are not taken: write it out", name, n.GetToken().Position.Line)
-	}
-	var f File
-	if err := yaml.NewDecoder(bytes.NewReader(text), yaml.DisallowUnknownField()).Decode(&f); err != nil && !errors.Is(err, io.EOF) {
-		return nil, located(name, err)
+	if n := reference(tree); n != nil {
+		return nil, fmt.Errorf("%s:%d: anchors, aliases and tags are not taken: write it out", name, n.GetToken().Position.Line)
 	}
 	if where, err := f.prepare(); err != nil {
 		return nil, fmt.Errorf("%s:%s%w", name, line(tree, where), err)
 	}
-	return &f, nil
+	return f, nil
 }
 
-// reference finds the first anchor or alias.
+// decodeYAML reads a tree and, unless it holds what is not taken, a file. The
+// library panics on some texts that are not YAML; they become an error.
+func decodeYAML(text []byte) (tree *ast.File, f *File, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("not YAML: %v", p)
+		}
+	}()
+	if tree, err = parser.ParseBytes(text, 0); err != nil || reference(tree) != nil {
+		return tree, nil, err
+	}
+	f = &File{}
+	if err = yaml.NewDecoder(bytes.NewReader(text), yaml.DisallowUnknownField()).Decode(f); errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return tree, f, err
+}
+
+// reference finds the first anchor or alias, which make much of little, or
+// tag, which makes a type of another.
 func reference(tree *ast.File) (found ast.Node) {
 	for _, d := range tree.Docs {
 		if d.Body == nil {
 			continue
 		}
-		for _, t := range []ast.NodeType{ast.AnchorType, ast.AliasType} {
+		for _, t := range []ast.NodeType{ast.AnchorType, ast.AliasType, ast.TagType} {
 			if all := ast.Filter(t, d.Body); len(all) > 0 && found == nil {
 				found = all[0]
 			}
