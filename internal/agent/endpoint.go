@@ -1,5 +1,8 @@
 package agent
 
+// AnyDialect is for Needs of programs that may speak any.
+const AnyDialect = "chat,messages,responses,gemini"
+
 // Env is how a program finds its model: our own variables, and those that the
 // vendors' libraries read, so that most programs need no change. All of them
 // are served by the same gateway, whatever the provider behind it speaks. A nil

@@ -55,7 +55,7 @@ func (c *demoCmd) Run(ctx *boundCtx, a *app, g *grammar) error {
 	if err := a.printProofs(g, proofs); err != nil {
 		return err
 	}
-	arms, err := parseAgents([]string{"oracle", "nop", "script:" + filepath.Join(home, "demo", "partial.sh")})
+	arms, err := (&armory{a: a}).grid([]string{"oracle", "nop", "script:" + filepath.Join(home, "demo", "partial.sh")}, nil, armOptions{})
 	if err != nil {
 		return err
 	}

@@ -96,8 +96,27 @@ func (a *app) executeOn(ctx *boundCtx, g *grammar, r *rooms, cfg job.Config, e e
 	if e.next != "" {
 		a.say("%s", e.next)
 	}
+	if err := a.unfinished(cfg, sum); err != nil {
+		return err
+	}
 	if n := sum.Counts[trial.Infra]; n > 0 {
 		return partial(fmt.Errorf("%d trials were lost to infrastructure; 'assay job resume --rerun infra %s' repeats them", n, short(cfg.Dir)))
+	}
+	return nil
+}
+
+// unfinished says why trials were left pending on purpose; nil: none were.
+func (a *app) unfinished(cfg job.Config, sum job.Summary) error {
+	pending := 0
+	for _, p := range sum.Paused {
+		a.say("arm %s with %s is paused for %s: %s", p.Agent, p.Model, p.Cause, p.Detail)
+		pending += p.Pending
+	}
+	switch {
+	case sum.Exhausted != "":
+		return partial(fmt.Errorf("the job's budget is used up: %s; 'assay job resume --max-job-tokens N %s' (or --max-job-cost USD) goes on with more", sum.Exhausted, short(cfg.Dir)))
+	case pending > 0:
+		return partial(fmt.Errorf("%d trials of paused arms are pending; when the cause is gone, 'assay job resume %s' goes on", pending, short(cfg.Dir)))
 	}
 	return nil
 }

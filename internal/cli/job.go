@@ -110,6 +110,10 @@ type jobResumeCmd struct {
 	Quiet      bool       `short:"q" help:"No progress."`
 	Yes        bool       `short:"y" help:"Let tasks read the host variables they name."`
 	MinFree    *bytesFlag `name:"min-free" placeholder:"SIZE" help:"Pause while the disk has less room; default: as before."`
+
+	MaxJobTokens *int64   `name:"max-job-tokens" placeholder:"N" help:"Tokens that the job may use, what it used before included; 0: no limit. Default: as before."`
+	MaxJobCost   *float64 `name:"max-job-cost" placeholder:"USD" help:"US dollars that the job may cost, what it cost before included; 0: no limit. Default: as before."`
+	modelFlags
 	registryFlags
 }
 
@@ -125,9 +129,25 @@ Exit status: as of 'assay run'.`
 }
 
 func (c *jobResumeCmd) Run(ctx *boundCtx, a *app, g *grammar) error {
-	cfg, err := job.Load(c.Job, parseArm)
+	m, err := a.armory(g, c.modelFlags)
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	cfg, err := job.Load(c.Job, m.again)
 	if err != nil {
 		return usage(err)
+	}
+	if c.MaxJobTokens != nil {
+		cfg.JobBudget.Tokens = *c.MaxJobTokens
+	}
+	if c.MaxJobCost != nil {
+		cfg.JobBudget.USD = *c.MaxJobCost
+	}
+	if cfg.Budget.USD > 0 || cfg.JobBudget.USD > 0 {
+		if err := priced(cfg.Arms, m.catalog, "a limit of money"); err != nil {
+			return usage(err)
+		}
 	}
 	if c.Concurrent > 0 {
 		cfg.Concurrent = c.Concurrent

@@ -32,7 +32,7 @@ func (a *app) plan(ctx context.Context, g *grammar, cfg job.Config, f registryFl
 	out := map[string]any{
 		"trials": p.Trials, "done": p.Done, "tasks": len(cfg.Tasks), "agents": len(cfg.Arms), "attempts": cfg.Attempts,
 		"expected_sec": p.Expected, "measured_trials": p.Measured, "longest_sec": p.Longest,
-		"images": needs, "fetch_bytes": job.ToFetch(needs), "disks": disks,
+		"images": needs, "fetch_bytes": job.ToFetch(needs), "disks": disks, "arms": p.Arms,
 	}
 	if ok {
 		out["smallest_difference"] = diff
@@ -61,12 +61,34 @@ func (a *app) plan(ctx context.Context, g *grammar, cfg job.Config, f registryFl
 	} else {
 		fmt.Fprintln(w, "difference: this sample is too small to show any")
 	}
+	for _, arm := range p.Arms {
+		fmt.Fprintln(w, "model      "+armPlan(arm))
+	}
 	printImages(w, needs)
 	for _, d := range disks {
 		fmt.Fprintln(w, d)
 	}
 	fmt.Fprintf(w, "job        %s\n", short(cfg.Dir))
 	return nil
+}
+
+// armPlan says what an arm is expected to use. Unknown is never zero.
+func armPlan(p job.ArmPlan) string {
+	s := fmt.Sprintf("%s with %s: %d trials", p.Agent, p.Model, p.Trials)
+	if p.From == 0 {
+		return s + ", tokens and cost unknown: no earlier trial (see --pilot)"
+	}
+	if p.Tokens != nil {
+		s += fmt.Sprintf(", about %.0f tokens", *p.Tokens)
+	} else {
+		s += ", tokens unknown"
+	}
+	if p.USD != nil {
+		s += fmt.Sprintf(", about $%.2f", *p.USD)
+	} else {
+		s += ", cost unknown"
+	}
+	return s + fmt.Sprintf("; from %d earlier trials", p.From)
 }
 
 // diskPlan is a file system that a job fills.

@@ -13,8 +13,10 @@ import (
 )
 
 type runCmd struct {
-	Path       string        `short:"p" required:"" placeholder:"PATH" help:"A task directory, or a directory of them (one level; dot names ignored)."`
-	Agent      []string      `short:"a" sep:"none" placeholder:"AGENT" help:"oracle, nop, script:FILE or command:'PROGRAM …'; repeatable. Default: oracle."`
+	Path       string        `short:"p" placeholder:"PATH" help:"A task directory, or a directory of them (one level; dot names ignored)."`
+	Config     string        `short:"c" placeholder:"FILE" help:"A job as a file: arms that differ in more than agent and model (see docs/agents.md), or Harbor's job configuration (.yaml). Flags win over it."`
+	Agent      []string      `short:"a" sep:"none" placeholder:"AGENT" help:"oracle, nop, script:FILE, command:'PROGRAM …', a name of 'assay agent list', or a recipe FILE.toml; repeatable. Default: oracle."`
+	Model      []string      `short:"m" sep:"none" placeholder:"MODEL" help:"A name of the models file, scripted:FILE, replay:TRIAL-DIR or NAME@URL; repeatable. Every agent that asks a model runs with each."`
 	Attempts   int           `short:"k" default:"1" placeholder:"N" help:"Attempts of each agent at each task."`
 	Concurrent int           `short:"n" default:"4" placeholder:"N" help:"Trials at once."`
 	Tasks      int           `short:"l" placeholder:"N" help:"Only the first N tasks."`
@@ -30,10 +32,13 @@ type runCmd struct {
 	AllowHost  []string      `name:"allow-host" placeholder:"HOST" help:"Let sandboxes reach a host besides those of their task: NAME, *.SUFFIX, ADDRESS or CIDR, with an optional :PORT; NAME@private may resolve to a private address. Repeatable; without --network it means --network allowlist."`
 	UID        string        `name:"uid" enum:",single,subid,root" default:"" help:"User ids in sandboxes: single, one id and faked owners; subid or root, all ids and real owners (see docs/uid-modes.md). Default: the mode the task was proved in, else single."`
 	Plan       bool          `help:"Print trials, expected time, the images with what must be fetched, free disk, and the smallest difference this sample can show; run nothing."`
+	Pilot      int           `placeholder:"N" help:"Run only one attempt of each agent at the first N tasks, then print what the rest would take. The same command without --pilot goes on."`
 	MinFree    bytesFlag     `name:"min-free" default:"1G" placeholder:"SIZE" help:"Begin nothing while the disk of the store or of the job has less room: the job pauses, and goes on by itself. 0: never pause."`
 	Yes        bool          `short:"y" help:"Let tasks read the host variables they name with $${VAR}."`
 	Quiet      bool          `short:"q" help:"No progress."`
 	Report     bool          `negatable:"" default:"true" help:"Write the HTML report at the end."`
+	modelFlags
+	talkFlags
 	toolFlags
 	registryFlags
 }
@@ -52,6 +57,9 @@ Examples:
   assay run -p tasks/fix-csv -a command:'./my-agent --yes' -k 5 --job-name try1
   assay run -p tasks -a oracle -k 10 --plan
   assay run -p tasks -a command:./my-agent --network full
+  assay run -p tasks -a codex -a claude-code -m gpt -m qwen@http://127.0.0.1:8000/v1 -k 3
+  assay run -p tasks -a codex -m gpt --max-job-cost 20 --patience 10m
+  assay run -p tasks -c job.toml
   assay run -p tasks -a oracle --min-free 20G --mirror https://mirror.example
   assay run -p tasks -a command:'pip install requests && ./agent' --allow-host pypi.org --allow-host '*.pythonhosted.org'
 
@@ -60,13 +68,47 @@ missing, 2 usage, 3 some trials were lost to infrastructure, 130 interrupted (ru
 }
 
 func (c *runCmd) Run(ctx *boundCtx, a *app, g *grammar) error {
+	file := &jobFile{}
+	if c.Config != "" {
+		var err error
+		if file, err = readJobFile(c.Config); err != nil {
+			return usage(err)
+		}
+		c.fill(file)
+		for _, n := range file.noticed {
+			a.say("%s", n)
+		}
+	}
+	if c.Path == "" {
+		return usagef("which tasks? Name a task directory, or a directory of them, with -p")
+	}
 	tasks, source, err := a.loadTasks(c.Path, c.Tasks)
 	if err != nil {
 		return err
 	}
-	arms, err := parseAgents(c.Agent)
+	options, err := c.talkFlags.options()
 	if err != nil {
 		return usage(err)
+	}
+	m, err := a.armory(g, c.modelFlags)
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	arms, err := m.grid(c.Agent, c.Model, options)
+	if len(file.Arms) > 0 {
+		if len(c.Agent)+len(c.Model) > 0 {
+			return usagef("-a and -m are for a grid, and %s names the arms: leave one of them out", c.Config)
+		}
+		arms, err = m.listed(file)
+	}
+	if err != nil {
+		return usage(err)
+	}
+	if c.MaxCost > 0 || c.MaxJobCost > 0 {
+		if err := priced(arms, m.catalog, "a limit of money"); err != nil {
+			return usage(err)
+		}
 	}
 	if c.Attempts < 1 || c.Concurrent < 1 {
 		return usagef("-k and -n must be at least 1")
@@ -108,11 +150,54 @@ func (c *runCmd) Run(ctx *boundCtx, a *app, g *grammar) error {
 		Retries: retries(c.Retries), Image: c.Image, Verifier: task.VerifierMode(c.Verifier),
 		AgentLimit: c.AgentLimit, TimeoutMult: c.Timeouts, Limits: sandbox.Limits{DiskBytes: c.Disk << 20},
 		MinFree: int64(c.MinFree),
+		Budget:  job.Budget{Tokens: c.MaxTokens, USD: c.MaxCost}, JobBudget: job.Budget{Tokens: c.MaxJobTokens, USD: c.MaxJobCost},
 	}
-	if c.Plan {
+	if c.Pilot > 0 && !c.Plan {
+		if c.JobName == "" {
+			return usagef("--pilot needs --job-name: the same command without --pilot goes on with that job")
+		}
+		first := cfg
+		first.Attempts, first.Tasks = 1, tasks[:min(c.Pilot, len(tasks))]
+		if err := a.execute(ctx, g, first, execution{quiet: c.Quiet, registries: c.registryFlags}); err != nil {
+			return err
+		}
+		a.say("\nwhat the rest would take:")
+	}
+	if c.Plan || c.Pilot > 0 {
 		return a.plan(ctx, g, cfg, c.registryFlags)
 	}
 	return a.execute(ctx, g, cfg, execution{quiet: c.Quiet, report: c.Report, registries: c.registryFlags})
+}
+
+// fill takes from a job file what no flag says.
+func (c *runCmd) fill(j *jobFile) {
+	set := func(flag *string, said string) {
+		if *flag == "" {
+			*flag = said
+		}
+	}
+	set(&c.Path, j.Path)
+	set(&c.JobName, j.Name)
+	set(&c.Image, j.Image)
+	if j.Out != "" && c.Out == "jobs" {
+		c.Out = j.Out
+	}
+	if j.Network != "" && c.Network == "none" {
+		c.Network = j.Network
+	}
+	c.AllowHost = append(c.AllowHost, j.AllowHosts...)
+	if j.Attempts > 0 && c.Attempts == 1 {
+		c.Attempts = j.Attempts
+	}
+	if j.Concurrent > 0 && c.Concurrent == 4 {
+		c.Concurrent = j.Concurrent
+	}
+	if j.Multiplier > 0 && c.Timeouts == 1 {
+		c.Timeouts = j.Multiplier
+	}
+	if j.Retries != nil && c.Retries == 2 {
+		c.Retries = *j.Retries
+	}
 }
 
 // retries maps the flag's 0, "none", to the configuration's negative.

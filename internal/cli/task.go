@@ -7,6 +7,8 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"assay/internal/agent/nop"
+	"assay/internal/agent/oracle"
 	"assay/internal/job"
 	"assay/internal/sandbox"
 	"assay/task"
@@ -197,9 +199,7 @@ func (a *app) prove(ctx *boundCtx, r *rooms, tasks []*task.Task, o proveOptions)
 
 // proofAgents are the two arms of a proof.
 func proofAgents() job.ProofArms {
-	gold, _ := parseAgent("oracle") // both names are in the table: a test holds it
-	idle, _ := parseAgent("nop")
-	return job.ProofArms{Gold: gold, Idle: idle}
+	return job.ProofArms{Gold: job.Arm{Spec: "oracle", Agent: oracle.New()}, Idle: job.Arm{Spec: "nop", Agent: nop.New()}}
 }
 
 func (a *app) printProofs(g *grammar, proofs []job.Proof) error {

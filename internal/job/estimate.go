@@ -11,11 +11,88 @@ import (
 
 // Plan says what a run of a job would do. Nil numbers are unknown.
 type Plan struct {
-	Trials   int      // in all
-	Done     int      // that have a result already
-	Measured int      // earlier trials the expectation rests on
-	Expected *float64 // seconds of wall time, at the configured concurrency
-	Longest  *float64 // seconds if every agent and verifier uses its whole limit
+	Trials   int       // in all
+	Done     int       // that have a result already
+	Measured int       // earlier trials the expectation rests on
+	Expected *float64  // seconds of wall time, at the configured concurrency
+	Longest  *float64  // seconds if every agent and verifier uses its whole limit
+	Arms     []ArmPlan // with a model
+}
+
+// ArmPlan is what the trials of an arm that are still to run are expected to
+// use, by what earlier ones used: at the same task, else at any.
+type ArmPlan struct {
+	Agent  string   `json:"agent"`
+	Model  string   `json:"model"`
+	Trials int      `json:"trials"` // to run
+	From   int      `json:"from"`   // earlier trials of the arm
+	Tokens *float64 `json:"tokens"` // nil: unknown
+	USD    *float64 `json:"cost_usd"`
+}
+
+// bill is what earlier trials used.
+type bill struct{ tokens, usd []float64 }
+
+func (b *bill) add(u trial.Usage) {
+	if u.InputTokens != nil && u.OutputTokens != nil {
+		b.tokens = append(b.tokens, float64(*u.InputTokens+*u.OutputTokens))
+	}
+	if u.CostUSD != nil {
+		b.usd = append(b.usd, *u.CostUSD)
+	}
+}
+
+// bills are those of columns; a cell without a task is the arm as a whole.
+type bills map[cell]*bill
+
+func (b bills) book(task, agent, model string, u trial.Usage) {
+	for _, c := range []cell{column(task, agent, model), column("", agent, model)} {
+		if b[c] == nil {
+			b[c] = &bill{}
+		}
+		b[c].add(u)
+	}
+}
+
+// expect is the mean of one kind of number at a task, else over all tasks.
+func (b bills) expect(p *planned, kind func(*bill) []float64) (float64, bool) {
+	for _, task := range []string{p.task.Name, ""} {
+		if got := b[column(task, p.arm.Spec, p.arm.model())]; got != nil && len(kind(got)) > 0 {
+			return mean(kind(got)), true
+		}
+	}
+	return 0, false
+}
+
+// price fills Arms.
+func (p *Plan) price(cfg Config, all []*planned, done map[cell]bool, past bills) {
+	for _, arm := range cfg.Arms {
+		if arm.Model == nil {
+			continue
+		}
+		a := ArmPlan{Agent: arm.Spec, Model: arm.model()}
+		if b := past[column("", arm.Spec, arm.model())]; b != nil {
+			a.From = len(b.tokens)
+		}
+		sum := map[bool]*float64{true: new(float64), false: new(float64)} // of money: true
+		for _, c := range all {
+			if c.arm.label() != arm.label() || done[c.cell()] {
+				continue
+			}
+			a.Trials++
+			for money, kind := range map[bool]func(*bill) []float64{true: func(b *bill) []float64 { return b.usd }, false: func(b *bill) []float64 { return b.tokens }} {
+				n, ok := past.expect(c, kind)
+				switch {
+				case !ok:
+					sum[money] = nil
+				case sum[money] != nil:
+					*sum[money] += n
+				}
+			}
+		}
+		a.USD, a.Tokens = sum[true], sum[false]
+		p.Arms = append(p.Arms, a)
+	}
 }
 
 // Estimate plans without running: expectations come from earlier trials of the
@@ -32,6 +109,7 @@ func Estimate(ctx context.Context, cfg Config) (Plan, error) {
 	p := Plan{Trials: len(all)}
 	done := map[cell]bool{}
 	past := map[cell][]float64{}
+	spent := bills{}
 	jobs, err := store.List(filepath.Dir(cfg.Dir))
 	if err != nil {
 		jobs = nil // no folder of jobs yet
@@ -48,6 +126,7 @@ func Estimate(ctx context.Context, cfg Config) (Plan, error) {
 			if t.Record.Outcome == "" || t.Record.Outcome == trial.Infra {
 				continue
 			}
+			spent.book(t.Task, t.Agent, t.Model, t.Usage.Usage)
 			past[column(t.Task, t.Agent, t.Model)] = append(past[column(t.Task, t.Agent, t.Model)], t.Millis())
 			if filepath.Clean(j.Dir) == filepath.Clean(cfg.Dir) {
 				done[cell{t.Task, t.Agent, t.Model, t.Rep}] = true
@@ -55,6 +134,7 @@ func Estimate(ctx context.Context, cfg Config) (Plan, error) {
 		}
 	}
 	p.fill(cfg, all, done, past)
+	p.price(cfg, all, done, spent)
 	return p, nil
 }
 

@@ -30,9 +30,9 @@ func New(line string) Agent { return Agent{line} }
 // Info names the agent. The version of the program is not known.
 func (Agent) Info() trial.AgentInfo { return trial.AgentInfo{Name: "command", Version: "unknown"} }
 
-// Needs asks for the brief as a file.
+// Needs asks for the brief as a file. The program may ask a model, if there is one.
 func (Agent) Needs(b task.Brief) (agent.Needs, error) {
-	return agent.Needs{Files: agent.BriefFiles(b.Instruction)}, nil
+	return agent.Needs{Files: agent.BriefFiles(b.Instruction), Dialect: agent.AnyDialect, Optional: true}, nil
 }
 
 // Run runs the program to its end or to the deadline.

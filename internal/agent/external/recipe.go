@@ -147,6 +147,13 @@ const placeRoot = "/opt/assay/"
 // programs have for theirs: "/etc/ld.so.preload" is the shortest.
 const maxTag = 5
 
+// Installs reports whether the agent has a layer of its own; without one its
+// program is in the task's image.
+func (r Recipe) Installs() bool {
+	in := r.Install
+	return len(in.Packages)+len(in.Loose)+len(in.Copy)+len(in.Steps) > 0
+}
+
 // Place is where the agent's layer is mounted. It is short, for it is written
 // into programs in the place of another path.
 func (r Recipe) Place() image.Path {

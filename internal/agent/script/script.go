@@ -29,9 +29,9 @@ func New(name string, text []byte) (Agent, error) {
 // Info names the agent.
 func (Agent) Info() trial.AgentInfo { return trial.AgentInfo{Name: "script", Version: "1.0.0"} }
 
-// Needs asks for the brief as a file.
+// Needs asks for the brief as a file. Its steps may ask a model, if there is one.
 func (Agent) Needs(b task.Brief) (agent.Needs, error) {
-	return agent.Needs{Files: agent.BriefFiles(b.Instruction)}, nil
+	return agent.Needs{Files: agent.BriefFiles(b.Instruction), Dialect: agent.AnyDialect, Optional: true}, nil
 }
 
 // Run runs every step meant for this task until the deadline. The report's

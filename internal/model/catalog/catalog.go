@@ -18,8 +18,10 @@ type Entry struct {
 	ID       string `toml:"id" json:"id,omitempty"`             // as its provider does; empty: Name
 	Provider string `toml:"provider" json:"provider,omitempty"` // for tables; empty: unknown
 	URL      string `toml:"url" json:"url,omitempty"`           // base, with the version where the provider has one: https://host/v1
-	Scripted string `toml:"scripted" json:"scripted,omitempty"` // a script's file instead of a URL
-	Replay   string `toml:"replay" json:"replay,omitempty"`     // a recorded trial's directory instead of a URL
+	// URLs are bases of dialects that live elsewhere.
+	URLs     map[model.Dialect]string `toml:"urls" json:"urls,omitempty"`
+	Scripted string                   `toml:"scripted" json:"scripted,omitempty"` // a script's file instead of a URL
+	Replay   string                   `toml:"replay" json:"replay,omitempty"`     // a recorded trial's directory instead of a URL
 
 	Dialects   []model.Dialect   `toml:"dialects" json:"dialects,omitempty"` // that it speaks; empty: found out by 'model check'
 	Credential *Credential       `toml:"credential" json:"credential,omitempty"`
@@ -36,6 +38,8 @@ type Entry struct {
 	Price     *Price         `toml:"price" json:"price,omitempty"`           // nil: unknown
 	Sampling  model.Sampling `toml:"sampling" json:"sampling,omitzero"`      // set in every call, whatever the agent says
 	Limits    Limits         `toml:"limits" json:"limits,omitzero"`          // of the provider
+
+	inFile bool
 }
 
 // Credential says where a credential is found. Exactly one field but TTL and
@@ -217,8 +221,8 @@ func (e Entry) problems() []problem {
 	var all []problem
 	bad := func(key, format string, args ...any) { all = append(all, problem{key, fmt.Sprintf(format, args...)}) }
 	ways := 0
-	for _, w := range []string{e.URL, e.Scripted, e.Replay} {
-		if w != "" {
+	for _, set := range []bool{e.URL != "" || len(e.URLs) > 0, e.Scripted != "", e.Replay != ""} {
+		if set {
 			ways++
 		}
 	}
@@ -226,11 +230,13 @@ func (e Entry) problems() []problem {
 		bad("url", "give exactly one of url, scripted and replay")
 	}
 	if e.URL != "" {
-		if u, err := url.Parse(e.URL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-			bad("url", "%q is no http or https address", e.URL)
-		} else if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-			bad("url", "%q: credentials, queries and fragments do not belong here", u.Redacted())
+		all = append(all, addressed("url", e.URL)...)
+	}
+	for _, d := range slices.Sorted(maps.Keys(e.URLs)) {
+		if !slices.Contains(model.Dialects(), d) {
+			bad("urls", "no dialect is called %q; there are %v", d, model.Dialects())
 		}
+		all = append(all, addressed("urls", e.URLs[d])...)
 	}
 	for _, d := range e.Dialects {
 		if !slices.Contains(model.Dialects(), d) {
@@ -262,6 +268,18 @@ func (e Entry) problems() []problem {
 	return all
 }
 
+// addressed checks a base URL.
+func addressed(key, base string) []problem {
+	u, err := url.Parse(base)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return []problem{{key, fmt.Sprintf("%q is no http or https address", base)}}
+	}
+	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return []problem{{key, fmt.Sprintf("%q: credentials, queries and fragments do not belong here", u.Redacted())}}
+	}
+	return nil
+}
+
 func (c *Credential) problems() []problem {
 	if c == nil {
 		return nil
@@ -276,4 +294,34 @@ func (c *Credential) problems() []problem {
 		return []problem{{"credential", "give exactly one of env, file and command"}}
 	}
 	return nil
+}
+
+// From is what finds the entry again.
+func (e Entry) From() string {
+	switch {
+	case e.inFile:
+		return e.Name
+	case e.Scripted != "":
+		return scripted + e.Scripted
+	case e.Replay != "":
+		return replayed + e.Replay
+	}
+	return e.Name + "@" + e.URL
+}
+
+// Where says where the model answers, for people.
+func (e Entry) Where() string {
+	switch {
+	case e.Scripted != "":
+		return scripted + e.Scripted
+	case e.Replay != "":
+		return replayed + e.Replay
+	case e.URL != "":
+		return e.URL
+	}
+	var all []string
+	for _, d := range slices.Sorted(maps.Keys(e.URLs)) {
+		all = append(all, e.URLs[d])
+	}
+	return strings.Join(all, " ")
 }

@@ -66,7 +66,7 @@ func parse(path, dir string, b []byte) (*Catalog, error) {
 	lines := positions(b)
 	var all []error
 	for name, e := range f.Models {
-		e.Name = name
+		e.Name, e.inFile = name, true
 		if strings.ContainsAny(name, " \t\n") || name == "" {
 			all = append(all, fmt.Errorf("%s:%d: %q cannot be a model's name: it has spaces, or nothing", path, lines[name], name))
 		}
