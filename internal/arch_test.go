@@ -75,6 +75,7 @@ internal/job:                task trial trajectory internal/model internal/image
 internal/importer:           task
 internal/importer/humaneval: internal/importer task
 
+internal/audit:              trial internal/store internal/gateway internal/egress
 internal/dataset:            trial trajectory internal/store
 
 internal/web:                task trial trajectory internal/store internal/stats

@@ -86,6 +86,9 @@ func (a *app) executeOn(ctx *boundCtx, g *grammar, r *rooms, cfg job.Config, e e
 	if err := a.showJob(g, cfg.Dir); err != nil {
 		return err
 	}
+	if err := a.stateEgress(cfg.Dir); err != nil {
+		a.say("egress: it cannot be stated: %v", err) // the trials stand
+	}
 	if e.report {
 		file, err := a.writeReport(ctx, cfg.Dir, "")
 		if err != nil {

@@ -15,6 +15,8 @@ type jobCmd struct {
 	List   jobListCmd   `cmd:"" help:"List the jobs below a folder."`
 	Show   jobShowCmd   `cmd:"" help:"Print a job's result table, timing or events."`
 	Resume jobResumeCmd `cmd:"" help:"Run what is missing, or repeat chosen trials."`
+	Parity jobParityCmd `cmd:"" help:"Compare the recorded conditions of two arms."`
+	Egress jobEgressCmd `cmd:"" help:"Say what left the machine for a job."`
 	Rm     jobRmCmd     `cmd:"" help:"Remove jobs and free their end states."`
 }
 

@@ -7,7 +7,6 @@ import (
 	"io"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -121,26 +120,17 @@ func (c *trajectoryConvertCmd) into(stdout io.Writer, write func(io.Writer) erro
 		}
 		return b.Flush()
 	}
-	f, err := os.CreateTemp(filepath.Dir(c.Out), "."+filepath.Base(c.Out)+"-*")
+	_, err := writeWhole(c.Out, func(w io.Writer) error {
+		b := bufio.NewWriterSize(w, 1<<20)
+		if err := write(b); err != nil {
+			return err
+		}
+		return b.Flush()
+	})
 	if err != nil {
 		return fmt.Errorf("write rows: %w", err)
 	}
-	defer os.Remove(f.Name())
-	defer f.Close()
-	b := bufio.NewWriterSize(f, 1<<20)
-	if err := write(b); err != nil {
-		return err
-	}
-	if err := b.Flush(); err != nil {
-		return fmt.Errorf("write rows: %w", err)
-	}
-	if err := f.Chmod(0o644); err != nil {
-		return fmt.Errorf("write rows: %w", err)
-	}
-	if err := f.Close(); err != nil {
-		return fmt.Errorf("write rows: %w", err)
-	}
-	return os.Rename(f.Name(), c.Out)
+	return nil
 }
 
 func (c *trajectoryConvertCmd) convert(a *app, w io.Writer, v *store.View, where *dataset.Where, sum *conversion) error {

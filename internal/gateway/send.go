@@ -76,6 +76,7 @@ func (a *asked) once(ctx context.Context, out *outgoing, refresh bool) (*http.Re
 	if err := a.s.up.authorize(req, out.dialect, refresh); err != nil {
 		return nil, &model.Error{Kind: model.ErrAuth, Message: a.s.own().maskString(err.Error())}
 	}
+	a.call.Host = a.s.up.host(req)
 	res, err := a.s.up.rt.RoundTrip(req)
 	switch {
 	case err == nil:

@@ -121,6 +121,14 @@ func (u *upstream) speaks(d model.Dialect) model.Dialect {
 	return u.Dialects[0]
 }
 
+// host is who answers a request.
+func (u *upstream) host(r *http.Request) string {
+	if u.Handler != nil {
+		return InProcess
+	}
+	return r.URL.Host
+}
+
 // url of a request in dialect d. path is relative to the base.
 func (u *upstream) url(d model.Dialect, path string, query url.Values) (*url.URL, error) {
 	raw := u.URL
