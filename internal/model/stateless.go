@@ -3,8 +3,8 @@ package model
 // Stateless reports, as an error, what of a request lives on the server of its
 // own dialect, so that no other can answer it.
 func (r *Request) Stateless() error {
-	for _, key := range []string{"previous_response_id", "conversation", "prompt"} {
-		if raw, ok := r.Extra[key]; ok && r.Dialect == Responses && !isNull(raw) {
+	for _, key := range []string{"previous_response_id", "conversation", "prompt", "cachedContent"} {
+		if raw, ok := r.Extra[key]; ok && (r.Dialect == Responses || r.Dialect == Gemini) && !isNull(raw) {
 			return &Error{Kind: ErrBadRequest, Message: key + " refers to what only the provider's own server keeps;" +
 				" the request cannot be translated: send the whole conversation (store: false)"}
 		}
