@@ -186,30 +186,3 @@ func TestClientLeaves(t *testing.T) {
 		}
 	}
 }
-
-func TestMemory(t *testing.T) {
-	f, err := Parse("s", []byte("faults: [{kind: cut, events: 1, first: 1}]\nturns: [{text: in memory}]\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := NewMemory(serve(f))
-	c := http.Client{Transport: m.Transport()}
-	_, body := question(model.Chat, true)
-	for i := range 2 {
-		resp, err := c.Post("http://model/v1/chat/completions", "application/json", strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		b, err := io.ReadAll(resp.Body)
-		resp.Body.Close()
-		if cut := i == 0; cut != (err != nil) || cut == strings.Contains(string(b), "[DONE]") {
-			t.Errorf("request %d: %q %v", i, b, err)
-		}
-	}
-	if err := m.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.Get("http://model/"); err == nil {
-		t.Error("answered after it was closed")
-	}
-}

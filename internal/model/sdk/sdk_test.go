@@ -10,6 +10,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -20,6 +21,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"assay/internal/gateway"
+	"assay/internal/model"
+	"assay/internal/model/anthropic"
+	"assay/internal/model/openai"
 	"assay/internal/model/scripted"
 )
 
@@ -156,21 +161,58 @@ type target struct {
 	base string
 	s    *scripted.Server // behind it
 	key  string
-	// cached and reasoned: usage and reasoning come through. A translation to
-	// another dialect may lose them.
-	translated bool
+	// models that it lists: a gateway's session has one.
+	models     int
+	translated bool // its server speaks chat completions alone
 }
 
-func targets(t *testing.T) []target {
+func direct(t *testing.T) target {
 	s := script(t)
 	h := httptest.NewServer(s)
 	t.Cleanup(h.Close)
-	return []target{{name: "direct", base: h.URL, s: s}}
+	return target{name: "direct", base: h.URL, s: s, models: 13}
+}
+
+// through is a session of a gateway in front of a server that speaks dialects.
+func through(t *testing.T, name string, dialects ...model.Dialect) target {
+	t.Helper()
+	s := script(t)
+	h := httptest.NewServer(s)
+	t.Cleanup(h.Close)
+	codecs := model.Codecs{model.Chat: openai.Chat{}, model.Responses: openai.Responses{}, model.Messages: anthropic.Messages{}}
+	g, err := gateway.New(gateway.Config{Codecs: codecs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := g.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	up := &gateway.Upstream{Name: "scripted", URL: h.URL + "/v1", Dialects: dialects}
+	session, err := g.Open(gateway.SessionConfig{Trial: t.Name(), Dir: filepath.Join(t.TempDir(), "model"), Upstream: up})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- g.Listen(ctx, l) }()
+	t.Cleanup(func() {
+		end()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return target{name: name, base: session.BaseAt(l.Addr().String()), s: s, key: session.Key(), models: 1, translated: len(dialects) > 0}
 }
 
 func TestClients(t *testing.T) {
 	all := clients(t)
-	for _, to := range targets(t) {
+	for _, to := range []target{direct(t), through(t, "gateway"), through(t, "translated", model.Chat)} {
 		for _, c := range all {
 			t.Run(to.name+"/"+c.name, func(t *testing.T) { conform(t, c, to) })
 		}
@@ -228,6 +270,12 @@ func conform(t *testing.T, c client, to target) {
 		judge(t, c, to, j, r)
 	}
 	aborted(t, to)
+	for _, r := range to.s.Requests() {
+		if to.translated && r.Dialect != model.Chat {
+			t.Errorf("a server that speaks chat completions alone was asked for %s", r.Path)
+			break
+		}
+	}
 }
 
 func judge(t *testing.T, c client, to target, j job, r result) {
@@ -258,7 +306,7 @@ func judge(t *testing.T, c client, to target, j job, r result) {
 			t.Errorf("%s: %+v", j.Name, r)
 		}
 	case j.Mode == "others":
-		if len(r.Models) != 13 || !r.Counted {
+		if len(r.Models) != to.models || !r.Counted {
 			t.Errorf("%s: %+v", j.Name, r)
 		}
 	default:
