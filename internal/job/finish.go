@@ -192,6 +192,9 @@ func (a *attempt) saveTrajectory(step string, doc *trajectory.Trajectory) error 
 
 // record writes what stands beside the result.
 func (a *attempt) record() error {
+	if err := a.scrub(); err != nil {
+		return fmt.Errorf("remove the trial's key from what is kept: %w", err)
+	}
 	a.rec.Phases, a.rec.Overhead = a.clk.times, a.clk.overhead()
 	if a.rec.Fault == trial.FaultInfra || a.rec.Fault == trial.FaultTask {
 		return a.writeFile("exception.txt", []byte(a.rec.Detail+"\n"))

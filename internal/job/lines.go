@@ -3,10 +3,14 @@ package job
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"net"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"assay/internal/agent"
@@ -29,6 +33,7 @@ type lines struct {
 	began  time.Time
 	wall   time.Duration
 	waited time.Duration
+	keys   []string // of all steps' lines; worthless by the end
 }
 
 // serve answers a connection of the sandbox, while there is a line.
@@ -74,6 +79,7 @@ func (a *attempt) dial(ctx context.Context, i int, step string) error {
 	a.lines.mu.Lock()
 	defer a.lines.mu.Unlock()
 	a.lines.now, a.lines.stops = line, nil
+	a.lines.keys = append(a.lines.keys, line.Endpoint().Key)
 	return nil
 }
 
@@ -181,4 +187,37 @@ func (a *attempt) retryAfter() time.Duration {
 		return 0
 	}
 	return min(said.Failed.RetryAfter, most)
+}
+
+// graded are files of a trial that stay as they are: what an agent's work was,
+// to the byte.
+var graded = []string{"workspace.diff", "artifacts"}
+
+// scrub removes the trial's keys from what is kept of it. They are worthless,
+// and yet nobody should have to know that when one is found.
+func (a *attempt) scrub() error {
+	if len(a.lines.keys) == 0 {
+		return nil
+	}
+	return filepath.WalkDir(a.dir, func(at string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case slices.Contains(graded, d.Name()) && d.IsDir():
+			return fs.SkipDir
+		case !d.Type().IsRegular() || slices.Contains(graded, d.Name()):
+			return nil
+		}
+		f, err := os.OpenFile(at, os.O_RDWR|syscall.O_NOFOLLOW, 0)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		for _, key := range a.lines.keys {
+			if err := agent.ScrubFile(f, key); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
