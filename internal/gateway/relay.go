@@ -20,7 +20,7 @@ func (a *asked) relay(ctx context.Context, stall *watchdog, out *outgoing, res *
 		a.drain(res.Body)
 		return e
 	}
-	backHeader(a.w.Header(), res.Header)
+	backHeader(a.w.Header(), res.Header, newSecrets(a.s.up.secret()))
 	if res.ContentLength >= 0 {
 		a.w.Header().Set("Content-Length", strconv.FormatInt(res.ContentLength, 10))
 	}

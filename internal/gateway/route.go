@@ -174,7 +174,7 @@ func outQuery(in url.Values) url.Values {
 
 // backHeader is what of a provider's header goes back to the agent: nothing
 // that concerns the connection, or the account that pays.
-func backHeader(to, from http.Header) {
+func backHeader(to, from http.Header, secrets secrets) {
 	for name, v := range from {
 		l := strings.ToLower(name)
 		switch {
@@ -182,7 +182,9 @@ func backHeader(to, from http.Header) {
 			l == "trailer" || l == "upgrade" || l == "proxy-authenticate" || l == "set-cookie" || l == "alt-svc" || l == "server",
 			strings.HasPrefix(l, "strict-transport"), strings.Contains(l, "organization"), strings.HasPrefix(l, "openai-project"):
 		default:
-			to[name] = v
+			for _, one := range v {
+				to.Add(name, secrets.maskString(one))
+			}
 		}
 	}
 }

@@ -91,7 +91,7 @@ func readPart(t *Trial, files []File, step string, room int) Part {
 			return Text{Head: msg, Size: int64(len(msg)), Lines: 1}
 		}
 		b.left = max(0, b.left-len(text.Head)-len(text.Tail))
-		return text
+		return text.withoutKeys()
 	}
 	p.Test = get(base+store.TestOutputFile, maxTest)
 	if p.DiffName = findDiff(files, base); p.DiffName != "" {
