@@ -308,21 +308,12 @@ func (b *Backend) create(ctx context.Context, spec sandbox.Spec) (*Sandbox, erro
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
 	}
-	m, entered := s.enter()
-	q.Enter = m.Encode()
-	// It takes a moment, and half a sandbox could not be given back.
-	r, out, err := b.call(context.WithoutCancel(ctx), q, fds...)
-	if err != nil {
-		closeFDs(out)
-		return nil, b.conf.explain(err)
-	}
-	s.pid = r.Pid
 	s.confine()
-	if err := s.begin(ctx, entered, out); err != nil {
-		err = errors.Join(err, b.destroy(s.name))
-		s.release()
-		return nil, err
+	// It takes a moment, and half a sandbox could not be given back.
+	if err := s.replace(context.WithoutCancel(ctx), q, fds); err != nil {
+		return nil, errors.Join(b.conf.explain(err), s.Close())
 	}
+	s.settleLimits()
 	if err := s.wireFirst(context.WithoutCancel(ctx)); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}

@@ -47,10 +47,11 @@ func (s *stack) lowers(skeleton string) []string {
 
 // box is the keeper's side of a sandbox.
 type box struct {
-	init     *initProc
-	binds    []int    // open paths that every new root gets mounts of
-	readOnly []bool   // of binds
-	adopted  []string // where they are attached, if the backend opened them
+	init     *initProc   // guarded by keeper.mu
+	undead   []*initProc // for the hostile self-test, of the trees before
+	binds    []int       // open paths that every new root gets mounts of
+	readOnly []bool      // of binds
+	adopted  []string    // where they are attached, if the backend opened them
 	skel     string
 	disk     bool
 	real     bool // owners are
@@ -169,22 +170,26 @@ func (k *keeper) create(q request, fds []int) (out []int, pid int, err error) {
 	if b.skel, err = k.skeleton(b, q); err != nil {
 		return nil, 0, err
 	}
-	if b.init, err = k.spawner.take(b.real); err != nil {
-		return nil, 0, err
-	}
-	if err = k.freshRoot(b, q.Enter); err != nil {
-		k.spawner.discard(b.init)
-		return nil, 0, err
-	}
-	sock, err := unix.FcntlInt(uintptr(b.init.sock), unix.F_DUPFD_CLOEXEC, 3)
+	p, err := k.spawner.take(b.real)
 	if err != nil {
-		k.spawner.discard(b.init)
+		return nil, 0, err
+	}
+	sock, err := k.freshRoot(b, p, q.Enter, doors(q, fds))
+	if err != nil {
+		p.discard()
 		return nil, 0, err
 	}
 	k.mu.Lock()
+	b.init = p
 	k.boxes[q.Sandbox] = b
 	k.mu.Unlock()
-	return []int{sock}, b.init.pid, nil
+	return []int{sock}, p.pid, nil
+}
+
+// doors are the descriptors of a request that lead its new init into control
+// groups: the last.
+func doors(q request, fds []int) []int {
+	return fds[max(len(fds)-max(q.Groups, 0), 0):]
 }
 
 // takeLayers keeps layers that the backend opened.
@@ -369,18 +374,22 @@ func (k *keeper) skeleton(b *box, q request) (string, error) {
 func inTree(p image.Path) string { return strings.TrimPrefix(path.Clean("/"+string(p)), "/") }
 
 // freshRoot gives the box a new volume upon its stack and hands the overlay and
-// copies of the binds to its init. The box keeps a descriptor of its own.
-func (k *keeper) freshRoot(b *box, enter []byte) error {
+// copies of the binds to an init. The box keeps a descriptor of its own. It
+// returns another one of the init's socket.
+func (k *keeper) freshRoot(b *box, p *initProc, enter []byte, groups []int) (sock int, err error) {
 	m, err := pid1.Decode(enter)
 	if err != nil {
-		return err
+		return -1, err
 	}
 	out, err := k.newRoot(b)
 	defer pid1.CloseAll(out)
 	if err != nil {
-		return err
+		return -1, err
 	}
-	return pid1.Send(rawSocket(b.init.sock), m, out...)
+	if err := pid1.Send(rawSocket(p.sock), m, slices.Concat(out, groups)...); err != nil {
+		return -1, err
+	}
+	return unix.FcntlInt(uintptr(p.sock), unix.F_DUPFD_CLOEXEC, 3)
 }
 
 func (k *keeper) newRoot(b *box) ([]int, error) {
@@ -421,6 +430,9 @@ func (k *keeper) newRoot(b *box) ([]int, error) {
 
 // free gives everything of a box back. No process of it is left.
 func (k *keeper) free(b *box) {
+	for _, p := range b.undead {
+		p.discard()
+	}
 	k.dropFlat(b)
 	if b.root >= 0 {
 		unix.Close(b.root)
@@ -469,17 +481,65 @@ func (k *keeper) replace(b *box, later bool) {
 	})
 }
 
-// freeze makes the written volume part of a new stack, which is the snapshot,
-// and goes on upon it.
-func (k *keeper) freeze(q request) error {
+// change ends a box's init, gives it a new stack, and hands a tree upon it to a
+// new init, with whose socket it answers.
+func (k *keeper) change(q request, fds []int, restack func(b *box, q request) error) (out []int, pid int, err error) {
 	b, err := k.box(q.Sandbox)
 	if err != nil {
-		return err
+		return nil, 0, err
 	}
 	defer k.alone(b)()
 	if b.gone || b.vol == nil {
-		return sandbox.ErrClosed
+		return nil, 0, sandbox.ErrClosed
 	}
+	old := k.initOf(b)
+	if !k.without(sandbox.DefDeath) {
+		old.kill() // and meanwhile:
+	}
+	p, err := k.spawner.take(b.real)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer func() {
+		if err != nil {
+			p.discard()
+		}
+	}()
+	if k.without(sandbox.DefDeath) {
+		b.undead = append(b.undead, old)
+	} else {
+		old.discard()
+	}
+	if err = restack(b, q); err != nil {
+		return nil, 0, err
+	}
+	sock, err := k.freshRoot(b, p, q.Enter, doors(q, fds))
+	if err != nil {
+		return nil, 0, err
+	}
+	k.mu.Lock()
+	b.init = p
+	k.mu.Unlock()
+	return []int{sock}, p.pid, nil
+}
+
+func (k *keeper) initOf(b *box) *initProc {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return b.init
+}
+
+// endInit ends what runs in a box, also if its tree is just being replaced, and
+// keeps everybody off it until release.
+func (k *keeper) endInit(b *box) (release func()) {
+	k.initOf(b).discard()
+	release = k.alone(b)
+	k.initOf(b).discard()
+	return release
+}
+
+// freeze makes the written volume part of a new stack, which is the snapshot.
+func (k *keeper) freeze(b *box, q request) error {
 	st := &stack{layers: b.on.layers, frozen: append(slices.Clone(b.on.frozen), b.vol), covers: b.on.covers}
 	k.hold(b.vol)
 	b.own[b.vol] = true
@@ -504,7 +564,7 @@ func (k *keeper) freeze(q request) error {
 	k.snaps[q.Snapshot] = st
 	k.mu.Unlock()
 	k.flatten(b, len(b.base.frozen))
-	return k.freshRoot(b, q.Enter)
+	return nil
 }
 
 // maxFrozen is how many frozen volumes a stack may have from one place on:
@@ -530,19 +590,12 @@ func (k *keeper) shallow(st *stack, from int) (*stack, error) {
 	return out, nil
 }
 
-// restack throws the written volume away and goes on upon a snapshot, or upon
-// what Create stood on.
-func (k *keeper) restack(q request) error {
-	b, err := k.box(q.Sandbox)
-	if err != nil {
-		return err
-	}
-	defer k.alone(b)()
-	if b.gone || b.vol == nil {
-		return sandbox.ErrClosed
-	}
+// restack throws the written volume away and stands on a snapshot, or upon what
+// Create stood on.
+func (k *keeper) restack(b *box, q request) error {
 	st := b.base
 	if q.Snapshot != "" {
+		var err error
 		if st, err = k.snapshot(q.Snapshot); err != nil {
 			return err
 		}
@@ -556,7 +609,7 @@ func (k *keeper) restack(q request) error {
 	k.release(b.on.holds()...)
 	b.on = st
 	k.replace(b, true)
-	return k.freshRoot(b, q.Enter)
+	return nil
 }
 
 // drop forgets a snapshot. Sandboxes upon it live on.
@@ -581,8 +634,7 @@ func (k *keeper) destroy(name string) error {
 	if b == nil {
 		return nil
 	}
-	k.spawner.discard(b.init)
-	defer k.alone(b)()
+	defer k.endInit(b)()
 	b.gone = true
 	k.free(b)
 	return nil

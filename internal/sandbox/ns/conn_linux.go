@@ -115,8 +115,9 @@ type request struct {
 	Bytes  int64            `json:",omitempty"`
 	Inodes int64            `json:",omitempty"`
 
-	// create, restack and freeze: what the init is told once its tree is there
-	Enter []byte `json:",omitempty"`
+	// create, restack and freeze: what a new init is told once its tree is there
+	Enter  []byte `json:",omitempty"`
+	Groups int    `json:",omitempty"` // control groups that it joins; fds: their lists of tasks
 
 	// put, get and owners; fds: the pipe
 	Path image.Path `json:",omitempty"`
@@ -130,7 +131,7 @@ type bind struct {
 	Memory   int64 `json:",omitempty"` // instead of Source: bytes of an empty tmpfs
 }
 
-// reply is one answer. Descriptors: for create the init's socket.
+// reply is one answer. Descriptors: for create, restack and freeze the init's socket.
 type reply struct {
 	Err   string  `json:",omitempty"`
 	Errno int     `json:",omitempty"`

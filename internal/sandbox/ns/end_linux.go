@@ -17,7 +17,7 @@ func (s *Sandbox) End(ctx context.Context) (sandbox.Snapshot, error) {
 		return "", fmt.Errorf("end: %w", context.Cause(ctx))
 	}
 	if !s.shut() {
-		s.reader.Wait()
+		s.current().reader.Wait()
 		return "", fmt.Errorf("end: %w", sandbox.ErrClosed)
 	}
 	s.b.mu.Lock()
@@ -48,8 +48,7 @@ func (k *keeper) end(q request) error {
 	if b == nil {
 		return fmt.Errorf("sandbox %s: %w", q.Sandbox, sandbox.ErrClosed)
 	}
-	k.spawner.discard(b.init)
-	defer k.alone(b)()
+	defer k.endInit(b)()
 	b.gone = true
 	defer k.free(b)
 	if b.vol == nil {

@@ -171,14 +171,13 @@ func (k *keeper) answer(q request, fds []int) (out []int, pid int, err error) {
 	case opCreate:
 		return k.create(q, fds)
 	case opRestack:
-		err = k.restack(q)
+		return k.change(q, fds, k.restack)
 	case opFreeze:
-		err = k.freeze(q)
+		return k.change(q, fds, k.freeze)
 	case opEnd:
 		err = k.end(q)
 	case opPeek:
 		err = k.peek(q)
-		k.spawner.settle()
 	case opUncover:
 		err = k.uncover(q)
 	case opDrop:

@@ -317,7 +317,7 @@ func TestLostSandbox(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.Close()
-	init, err := os.FindProcess(lost.(*Sandbox).pid)
+	init, err := os.FindProcess(lost.(*Sandbox).current().pid)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,11 +16,12 @@ import (
 
 // confined is what holds a sandbox's memory, processors and processes.
 type confined struct {
-	group *cgroup.Group
-	watch bool         // the watchdog looks at its memory
-	held  []string     // by control groups and the watchdog
-	lack  []string     // asked for and not held
-	kills atomic.Int64 // by the watchdog
+	group  *cgroup.Group
+	limits cgroup.Limits // of it
+	watch  bool          // the watchdog looks at its memory
+	held   []string      // by control groups and the watchdog
+	lack   []string      // asked for and not held
+	kills  atomic.Int64  // by the watchdog
 }
 
 // initPids are the threads that an init itself needs at most.
@@ -56,10 +57,10 @@ func meminfo(text string, names ...string) int64 {
 	return sum
 }
 
-// confine puts a sandbox's init under its limits, before it starts anything.
-// What control groups cannot hold, the watchdog does, or nothing: Held says.
+// confine makes ready what a sandbox's init is put under, before there is one.
 func (s *Sandbox) confine() {
-	l := cgroup.Limits{}
+	c := &s.confined
+	l := &c.limits
 	tree := s.b.groups
 	if s.limits.MemBytes > 0 && tree.By(cgroup.Memory) != "" && !s.b.conf.without(sandbox.DefMemory) {
 		l.Memory = s.limits.MemBytes + groupSlack
@@ -73,21 +74,29 @@ func (s *Sandbox) confine() {
 	if s.limits.CPUs > 0 && tree.By(cgroup.CPU) != "" {
 		l.CPUs = s.limits.CPUs
 	}
-	c := &s.confined
-	if l != (cgroup.Limits{}) {
-		g, err := tree.New(strings.ToLower(s.name), l)
-		if err == nil {
-			if err = g.Add(s.pid); err != nil {
-				_ = g.Remove() // what stays is swept by the next program
-			}
-		}
-		if err == nil {
-			c.group = g
-		} else {
-			c.lack = append(c.lack, fmt.Sprintf("control group: %v", err))
-			l = cgroup.Limits{}
-		}
+	if *l == (cgroup.Limits{}) {
+		return
 	}
+	g, err := tree.New(strings.ToLower(s.name), *l)
+	if err != nil {
+		s.unconfine(err)
+		return
+	}
+	c.group = g
+}
+
+// unconfine does without control groups.
+func (s *Sandbox) unconfine(why error) {
+	c := &s.confined
+	_ = c.group.Remove() // what stays is swept by the next program
+	c.group, c.limits = nil, cgroup.Limits{}
+	c.lack = append(c.lack, fmt.Sprintf("control group: %v", why))
+}
+
+// settleLimits says what is held, once the init is where it belongs. What control
+// groups cannot hold, the watchdog does, or nothing: Held says.
+func (s *Sandbox) settleLimits() {
+	c, l, tree := &s.confined, s.confined.limits, s.b.groups
 	add := func(what, controller string, limit bool) {
 		if limit {
 			c.held = append(c.held, what+":"+tree.By(controller))

@@ -105,7 +105,7 @@ func (s *Sandbox) wire(ctx context.Context) error {
 		device = []int{fd}
 		m.Nums, m.Strs = linkOf()
 	}
-	_, fds, err := s.ask(ctx, m, device...)
+	_, fds, err := s.current().ask(ctx, m, device...)
 	if err != nil {
 		if s.wired {
 			err = tunRefusal(err)

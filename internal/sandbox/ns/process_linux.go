@@ -20,7 +20,7 @@ import (
 
 // process implements sandbox.Process.
 type process struct {
-	s      *Sandbox
+	c      *initConn
 	id     uint32
 	stdin  *os.File
 	stdout *os.File
@@ -54,7 +54,8 @@ func (s *Sandbox) start(ctx context.Context, cmd sandbox.Command) (*process, err
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
 	}
-	p := &process{s: s, tty: cmd.TTY != nil, kills: s.memoryKills(), done: make(chan struct{})}
+	c := s.current()
+	p := &process{c: c, tty: cmd.TTY != nil, kills: s.memoryKills(), done: make(chan struct{})}
 	m := s.message(cmd)
 	var theirs []int
 	defer func() { closeFDs(theirs) }()
@@ -70,23 +71,23 @@ func (s *Sandbox) start(ctx context.Context, cmd sandbox.Command) (*process, err
 		p.free()
 		return nil, fmt.Errorf("%d bytes of arguments and environment: %w: %w", size, syscall.E2BIG, sandbox.ErrNotStarted)
 	}
-	w := s.expect()
+	w := c.expect()
 	p.id, m.ID = w.id, w.id
-	s.mu.Lock()
-	s.procs[p.id] = p
-	s.mu.Unlock()
+	c.mu.Lock()
+	c.procs[p.id] = p
+	c.mu.Unlock()
 	// From here on it is started, whether somebody waits or not: the answer
 	// comes as soon as the program runs.
-	a, fds, err := s.send(context.WithoutCancel(ctx), m, w, theirs...)
+	a, fds, err := c.send(context.WithoutCancel(ctx), m, w, theirs...)
 	if err == nil && p.tty {
 		err = p.terminal(fds)
 	} else {
 		closeFDs(fds)
 	}
 	if err != nil {
-		s.mu.Lock()
-		delete(s.procs, p.id)
-		s.mu.Unlock()
+		c.mu.Lock()
+		delete(c.procs, p.id)
+		c.mu.Unlock()
 		p.free()
 		return nil, startError(a, cmd, err)
 	}
@@ -352,7 +353,7 @@ func (p *process) Stderr() io.Reader {
 
 // Signal sends to the program's session. One that has ended is os.ErrProcessDone.
 func (p *process) Signal(ctx context.Context, sig syscall.Signal) error {
-	err := p.s.do(ctx, pid1.Message{Kind: pid1.Signal, Nums: []int64{int64(p.id), int64(sig)}})
+	err := p.c.do(ctx, pid1.Message{Kind: pid1.Signal, Nums: []int64{int64(p.id), int64(sig)}})
 	if errors.Is(err, syscall.ESRCH) {
 		return os.ErrProcessDone
 	}
@@ -369,12 +370,12 @@ func (p *process) Wait(ctx context.Context) (sandbox.Exit, error) {
 	select {
 	case <-p.done:
 		return p.exit, nil
-	case <-p.s.done:
+	case <-p.c.done:
 		select {
 		case <-p.done:
 			return p.exit, nil
 		default:
-			return sandbox.Exit{}, p.s.lost()
+			return sandbox.Exit{}, p.c.lost()
 		}
 	case <-ctx.Done():
 		return sandbox.Exit{}, context.Cause(ctx)
@@ -387,7 +388,7 @@ func (p *process) Close() error {
 	p.close.Do(func() {
 		select {
 		case <-p.done:
-		case <-p.s.done:
+		case <-p.c.done:
 		default:
 			_ = p.Signal(context.Background(), syscall.SIGKILL)
 		}

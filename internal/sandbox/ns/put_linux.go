@@ -9,7 +9,6 @@ import (
 	"os"
 	"path"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -35,7 +34,7 @@ func (k *keeper) put(q request, pipe *os.File) error {
 		return fmt.Errorf("put into %s: %w", q.Path, err)
 	}
 	defer unix.Close(dst)
-	u := &unpacker{k: k, real: b.real, dst: dst, births: &k.spawner.births, resolve: k.beneath(unix.RESOLVE_BENEATH), dirs: map[string]time.Time{}, buf: make([]byte, 128<<10)}
+	u := &unpacker{k: k, real: b.real, dst: dst, resolve: k.beneath(unix.RESOLVE_BENEATH), dirs: map[string]time.Time{}, buf: make([]byte, 128<<10)}
 	if inTree(q.Path) == "" {
 		u.resolve = k.beneath(unix.RESOLVE_IN_ROOT) // nothing is outside of "/", absolute links are fine
 	}
@@ -118,8 +117,7 @@ type unpacker struct {
 	resolve uint64
 	dirs    map[string]time.Time // to be set when nothing is written any more
 	buf     []byte
-	births  *sync.RWMutex // of the spawner
-	real    bool          // owners are those of the archive
+	real    bool // owners are those of the archive
 
 	at  string // the directory that dir is open on
 	dir int
@@ -307,59 +305,40 @@ func clearName(dir int, base string) error {
 	return err
 }
 
-// file writes a file's content. It is open for writing only while births are
-// held up, and never while it waits for whoever sends the content: a source on
-// the host that stalls must hold up nobody else.
+// file writes a file's content.
 func (u *unpacker) file(dir int, base string, mode uint32, h *tar.Header, content io.Reader) error {
-	at := -1 // the file, not open for writing
-	defer func() {
-		if at >= 0 {
-			unix.Close(at)
-		}
-	}()
+	fd, err := u.create(dir, base)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
 	for {
 		n, err := io.ReadFull(content, u.buf)
 		last := err == io.EOF || err == io.ErrUnexpectedEOF
 		if err != nil && !last {
 			return err
 		}
-		if at, err = u.piece(dir, base, at, u.buf[:n], func(fd int) error {
-			if !last {
-				return nil
-			}
-			return u.finish(fd, mode, h)
-		}); err != nil || last {
+		if err := writeAll(fd, u.buf[:n]); err != nil {
 			return err
+		}
+		if last {
+			return u.finish(fd, mode, h)
 		}
 	}
 }
 
-// piece appends to the file that at refers to, or makes it, and returns what
-// refers to it then.
-func (u *unpacker) piece(dir int, base string, at int, b []byte, then func(fd int) error) (int, error) {
-	u.births.RLock()
-	defer u.births.RUnlock()
-	var fd int
-	var err error
-	if at < 0 {
-		fd, err = u.create(dir, base)
-	} else {
-		fd, err = unix.Open(fdPath(at), unix.O_WRONLY|unix.O_APPEND|unix.O_CLOEXEC, 0)
-	}
-	if err != nil {
-		return at, err
-	}
-	f := os.NewFile(uintptr(fd), base)
-	defer f.Close()
-	if _, err := f.Write(b); err != nil {
-		return at, err
-	}
-	if at < 0 && len(b) == len(u.buf) { // there may be more
-		if at, err = unix.Open(fdPath(fd), unix.O_PATH|unix.O_CLOEXEC, 0); err != nil {
-			return -1, err
+func writeAll(fd int, b []byte) error {
+	for len(b) > 0 {
+		n, err := unix.Write(fd, b)
+		if err == unix.EINTR {
+			continue
 		}
+		if err != nil {
+			return err
+		}
+		b = b[n:]
 	}
-	return at, then(fd)
+	return nil
 }
 
 func (u *unpacker) create(dir int, base string) (int, error) {

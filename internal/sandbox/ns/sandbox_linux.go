@@ -30,34 +30,22 @@ type Sandbox struct {
 	disk     bool
 	confined confined
 	real     bool // owners are, and users
-	pid      int  // of the init, on the host
 
-	init   packets
-	done   chan struct{} // closed when the init's socket has ended
-	reader sync.WaitGroup
 	relays sync.WaitGroup
 	tree   sync.Mutex // held by what replaces the tree
 	wired  bool       // it has an interface
 	outlet outlet
 
-	mu      sync.Mutex
-	next    uint32
-	pending map[uint32]chan initAnswer
-	procs   map[uint32]*process
-	unheld  []string
-	conns   int
-	closed  bool
-}
-
-type initAnswer struct {
-	m   pid1.Message
-	fds []int
+	mu     sync.Mutex
+	init   *initConn // replaced with the tree
+	unheld []string
+	conns  int
+	closed bool
 }
 
 func newSandbox(b *Backend, name string, spec sandbox.Spec, layers []image.LayerID) *Sandbox {
 	spec = withProxy(spec)
-	s := &Sandbox{b: b, name: name, spec: spec, layers: layers, done: make(chan struct{}),
-		pending: map[uint32]chan initAnswer{}, procs: map[uint32]*process{}}
+	s := &Sandbox{b: b, name: name, spec: spec, layers: layers}
 	s.wired = s.hasInterface()
 	s.limits, s.disk, s.unheld = b.settle(spec.Limits)
 	return s
@@ -102,37 +90,17 @@ func (s *Sandbox) Held() (held, unheld []string) {
 	return append(held, s.confined.held...), slices.Concat(s.confined.lack, s.unheld)
 }
 
-// begin takes the init's socket and waits until it has entered the tree, which
-// the keeper told it to. It owns fds.
-func (s *Sandbox) begin(ctx context.Context, entered awaited, fds []int) error {
-	if len(fds) != 1 {
-		closeFDs(fds)
-		return errors.New("the keeper sent no init")
-	}
-	var err error
-	if s.init, err = newPackets(fds[0]); err != nil {
-		return err
-	}
-	s.reader.Go(s.read)
-	if err := s.settled(ctx, entered); err != nil {
-		s.init.Close()
-		s.reader.Wait()
-		return err
-	}
-	return nil
-}
-
 // shmBytes is Docker's size of /dev/shm.
 const shmBytes = 64 << 20
 
 // enter is the message that makes a tree the sandbox's root. The keeper sends
-// it on with the root and the binds.
-func (s *Sandbox) enter() (pid1.Message, awaited) {
+// it on with the root, the binds, and so many lists of control groups.
+func (s *Sandbox) enter(c *initConn, groups int) (pid1.Message, awaited) {
 	shm := min(shmBytes, s.limits.DiskBytes)
 	if s.b.conf.without(sandbox.DefDisk) {
 		shm = 1 << 40
 	}
-	m := pid1.Message{Kind: pid1.Enter, Nums: []int64{shm, int64(len(s.spec.Image.Binds) + len(s.spec.Mounts))}}
+	m := pid1.Message{Kind: pid1.Enter, Nums: []int64{shm, int64(len(s.spec.Image.Binds) + len(s.spec.Mounts)), int64(groups)}}
 	for _, r := range s.spec.Relays {
 		m.Nums = append(m.Nums, int64(r.Port))
 	}
@@ -147,57 +115,9 @@ func (s *Sandbox) enter() (pid1.Message, awaited) {
 	for _, t := range s.spec.Mounts {
 		m.Strs = append(m.Strs, inTree(t.Target))
 	}
-	w := s.expect()
+	w := c.expect()
 	m.ID = w.id
 	return m, w
-}
-
-// read hands out what the init tells until its socket ends.
-func (s *Sandbox) read() {
-	ctx, cancel := context.WithCancel(context.Background()) // of relay handlers
-	defer cancel()
-	r := pid1.Receiver{P: s.init}
-	for {
-		m, fds, err := r.Recv()
-		if err != nil {
-			break
-		}
-		switch m.Kind {
-		case pid1.Exited:
-			closeFDs(fds)
-			s.exited(m)
-		case pid1.Conn:
-			s.connected(ctx, m, fds)
-		default:
-			s.mu.Lock()
-			ch := s.pending[m.ID]
-			delete(s.pending, m.ID)
-			s.mu.Unlock()
-			if ch == nil {
-				closeFDs(fds)
-				continue
-			}
-			ch <- initAnswer{m, fds}
-		}
-	}
-	close(s.done)
-}
-
-func (s *Sandbox) exited(m pid1.Message) {
-	s.mu.Lock()
-	p := s.procs[m.ID]
-	delete(s.procs, m.ID)
-	s.mu.Unlock()
-	if p == nil || len(m.Nums) != 3 {
-		return
-	}
-	ws := syscall.WaitStatus(m.Nums[0])
-	p.exit = sandbox.Exit{Code: ws.ExitStatus(), CPU: time.Duration(m.Nums[1]), MaxRSS: m.Nums[2],
-		OutOfMemory: s.memoryKills() > p.kills}
-	if ws.Signaled() {
-		p.exit.Signal, p.exit.Code = ws.Signal(), 128+int(ws.Signal())
-	}
-	close(p.done)
 }
 
 // maxConns bounds a program's connections to relays; each is a descriptor of
@@ -238,115 +158,9 @@ func (s *Sandbox) connected(ctx context.Context, m pid1.Message, fds []int) {
 	})
 }
 
-// awaited is an answer of the init that is to come.
-type awaited struct {
-	id uint32
-	ch chan initAnswer
-}
-
-func (s *Sandbox) expect() awaited {
-	w := awaited{ch: make(chan initAnswer, 1)}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.next++
-	w.id = s.next
-	s.pending[w.id] = w.ch
-	return w
-}
-
-// forget says whether the answer had not come.
-func (s *Sandbox) forget(w awaited) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	_, ok := s.pending[w.id]
-	delete(s.pending, w.id)
-	return ok
-}
-
-// ask sends a request to the init and waits for the answer.
-func (s *Sandbox) ask(ctx context.Context, m pid1.Message, fds ...int) (pid1.Message, []int, error) {
-	w := s.expect()
-	m.ID = w.id
-	return s.send(ctx, m, w, fds...)
-}
-
-func (s *Sandbox) send(ctx context.Context, m pid1.Message, w awaited, fds ...int) (pid1.Message, []int, error) {
-	if err := pid1.Send(s.init, m, fds...); err != nil {
-		s.forget(w)
-		return m, nil, s.lost()
-	}
-	return s.await(ctx, w)
-}
-
-func (s *Sandbox) await(ctx context.Context, w awaited) (pid1.Message, []int, error) {
-	var a initAnswer
-	select {
-	case a = <-w.ch:
-	case <-s.done:
-		select {
-		case a = <-w.ch:
-		default:
-			return pid1.Message{}, nil, s.lost()
-		}
-	case <-ctx.Done():
-		if s.forget(w) {
-			return pid1.Message{}, nil, context.Cause(ctx)
-		}
-		a = <-w.ch
-	}
-	if a.m.Kind == pid1.Refused {
-		closeFDs(a.fds)
-		return a.m, nil, refused(a.m)
-	}
-	return a.m, a.fds, nil
-}
-
-// settled waits for an answer without more.
-func (s *Sandbox) settled(ctx context.Context, w awaited) error {
-	_, out, err := s.await(ctx, w)
-	closeFDs(out)
-	return err
-}
-
-// do asks for something that is answered without more.
-func (s *Sandbox) do(ctx context.Context, m pid1.Message, fds ...int) error {
-	_, out, err := s.ask(ctx, m, fds...)
-	closeFDs(out)
-	return err
-}
-
-// refused unpacks an init's error.
-func refused(m pid1.Message) error {
-	e := &remoteError{text: "init refused"}
-	if len(m.Strs) == 1 {
-		e.text = m.Strs[0]
-	}
-	if len(m.Nums) > 0 && m.Nums[0] != 0 {
-		e.causes = append(e.causes, syscall.Errno(m.Nums[0]))
-	}
-	return e
-}
-
-// lost says why the init does not answer.
-func (s *Sandbox) lost() error {
-	kills := s.memoryKills()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return sandbox.ErrClosed
-	}
-	if kills > 0 {
-		return fmt.Errorf("%w: %w: %d of its processes ended for it", sandbox.ErrLost, sandbox.ErrOutOfMemory, kills)
-	}
-	if said := s.b.noise.String(); said != "" {
-		return fmt.Errorf("%w: last words of the keeper and its inits: %s", sandbox.ErrLost, said)
-	}
-	return sandbox.ErrLost
-}
-
 // Kill ends every process.
 func (s *Sandbox) Kill(ctx context.Context) error {
-	if err := s.do(ctx, pid1.Message{Kind: pid1.Kill}); err != nil {
+	if err := s.current().do(ctx, pid1.Message{Kind: pid1.Kill}); err != nil {
 		return fmt.Errorf("kill: %w", err)
 	}
 	return nil
@@ -355,7 +169,7 @@ func (s *Sandbox) Kill(ctx context.Context) error {
 // Snapshot kills, freezes and goes on.
 func (s *Sandbox) Snapshot(ctx context.Context) (sandbox.Snapshot, error) {
 	id := sandbox.Snapshot(rand.Text())
-	if err := s.change(ctx, false, request{Op: opFreeze, Sandbox: s.name, Snapshot: id}); err != nil {
+	if err := s.change(ctx, request{Op: opFreeze, Sandbox: s.name, Snapshot: id}); err != nil {
 		return "", fmt.Errorf("snapshot: %w", err)
 	}
 	s.b.remember(id, s.layers, s.real)
@@ -372,15 +186,16 @@ func (s *Sandbox) Reset(ctx context.Context, to sandbox.Snapshot) error {
 			return fmt.Errorf("reset: snapshot %s is not one of this backend and image", to)
 		}
 	}
-	if err := s.change(ctx, true, request{Op: opRestack, Sandbox: s.name, Snapshot: to}); err != nil {
+	if err := s.change(ctx, request{Op: opRestack, Sandbox: s.name, Snapshot: to}); err != nil {
 		return fmt.Errorf("reset: %w", err)
 	}
 	return nil
 }
 
-// change replaces the tree. Once it has begun it goes on to its end: a sandbox
-// without a tree is of no use to anybody.
-func (s *Sandbox) change(ctx context.Context, fresh bool, q request) error {
+// change replaces the tree, and the init with it: that of a new sandbox is
+// quicker to have than an old one is to renew. Once it has begun it goes on to
+// its end: a sandbox without a tree is of no use to anybody.
+func (s *Sandbox) change(ctx context.Context, q request) error {
 	s.tree.Lock()
 	defer s.tree.Unlock()
 	if err := ctx.Err(); err != nil {
@@ -388,26 +203,59 @@ func (s *Sandbox) change(ctx context.Context, fresh bool, q request) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), changeTime)
 	defer cancel()
-	park := pid1.Message{Kind: pid1.Park, Nums: []int64{0}}
-	if fresh {
-		park.Nums[0] = 1
+	old := s.current()
+	select {
+	case <-old.done:
+		return old.lost()
+	default:
 	}
-	if err := s.do(ctx, park); err != nil {
-		return err
+	if !old.idle() && !s.b.conf.without(sandbox.DefDeath) { // whoever waits for a program is told how it ended
+		if err := old.do(ctx, pid1.Message{Kind: pid1.Kill}); err != nil {
+			return err
+		}
 	}
-	s.outlet.unwire(fresh)
-	m, entered := s.enter()
-	q.Enter = m.Encode()
-	_, fds, err := s.b.call(ctx, q)
-	closeFDs(fds)
-	if err != nil {
-		s.forget(entered)
-		return err
-	}
-	if err := s.settled(ctx, entered); err != nil {
+	s.outlet.unwire(true)
+	if err := s.replace(ctx, q, nil); err != nil {
 		return err
 	}
 	return s.wire(ctx)
+}
+
+// replace asks the keeper for a new tree with a new init, and waits until that
+// has entered it. fds are what the request mentions.
+func (s *Sandbox) replace(ctx context.Context, q request, fds []int) error {
+	c := newInitConn(s)
+	group := s.confined.group
+	doors, err := group.Doors()
+	defer func() { closeFDs(doors) }()
+	if err != nil {
+		s.unconfine(err)
+		closeFDs(doors)
+		group, doors = nil, nil
+	}
+	m, entered := s.enter(c, len(doors))
+	q.Enter, q.Groups = m.Encode(), len(doors)
+	r, out, err := s.b.call(ctx, q, append(fds, doors...)...)
+	if err != nil {
+		closeFDs(out)
+		return err
+	}
+	if err := s.succeed(c, r.Pid, out); err != nil {
+		return err
+	}
+	joined := group.Add(r.Pid)
+	a, out, err := c.await(ctx, entered)
+	closeFDs(out)
+	if err != nil {
+		return err
+	}
+	if len(a.Nums) == 1 && a.Nums[0] != 0 {
+		joined = syscall.Errno(a.Nums[0])
+	}
+	if joined != nil {
+		s.unconfine(joined)
+	}
+	return nil
 }
 
 // changeTime is how long processes may take to die: one that waits for a disk
@@ -548,7 +396,9 @@ func pipe(read bool) (ours *os.File, theirs int, err error) {
 // Close ends the sandbox. It may be repeated.
 func (s *Sandbox) Close() error {
 	if !s.shut() {
-		s.reader.Wait()
+		if c := s.current(); c != nil {
+			c.reader.Wait()
+		}
 		return nil
 	}
 	err := s.b.destroy(s.name)
@@ -570,8 +420,7 @@ func (s *Sandbox) shut() bool {
 
 // ended frees what is on this side, once the init is dead.
 func (s *Sandbox) ended() {
-	s.init.Close()
-	s.reader.Wait()
+	s.current().end()
 	s.relays.Wait()
 	s.outlet.close()
 }

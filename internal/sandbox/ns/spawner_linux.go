@@ -18,14 +18,13 @@ import (
 	"assay/internal/sandbox/ns/seccomp"
 )
 
-// spawner starts inits. It does so from a thread whose mount namespace holds
-// nearly nothing: every init gets a copy of it.
+// spawner has inits made. It keeps a zygote (package pid1) on a thread whose
+// mount namespace holds nearly nothing: every init gets a copy of it.
 type spawner struct {
 	exe     int // this program
 	stderr  int
 	null    int  // the thread's
 	dynamic bool // the program has an interpreter and libraries
-	asks    chan ask
 	warm    chan *initProc
 	mapped  chan *initProc // with ids; none is kept ready before the first is asked for
 	mapping sync.Once      // fills mapped
@@ -33,25 +32,13 @@ type spawner struct {
 	stop    chan struct{}
 	without sandbox.Defences
 	filter  []byte // of every program
-	real    []byte // of every program where owners are real
 	wg      sync.WaitGroup
 	reap    *reaper
 
-	// births is held while an init is being forked and read-held while a file
-	// is written that may be run at once: a child has a copy of each descriptor
-	// of the keeper's, and what somebody has open for writing cannot be
-	// executed (ETXTBSY).
-	births sync.RWMutex
-}
-
-type ask struct {
-	ids int
-	to  chan<- spawned
-}
-
-type spawned struct {
-	p   *initProc
-	err error
+	bearing sync.Mutex // held from the question to the zygote to its answer
+	zygote  packets
+	answers pid1.Receiver
+	parent  *initProc // the zygote itself
 }
 
 // initProc is one init. The socket is its other end's.
@@ -80,6 +67,18 @@ func (p *initProc) ended() {
 	close(p.done)
 }
 
+// discard ends the init and waits for it. It may be repeated.
+func (p *initProc) discard() {
+	p.kill()
+	<-p.done
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.sock >= 0 {
+		unix.Close(p.sock)
+	}
+	p.sock = -1
+}
+
 func newSpawner(program, warm, ids int, without sandbox.Defences) (*spawner, error) {
 	// Away from the numbers that an init is born with.
 	exe, err := unix.FcntlInt(uintptr(program), unix.F_DUPFD_CLOEXEC, 64)
@@ -103,19 +102,22 @@ func newSpawner(program, warm, ids int, without sandbox.Defences) (*spawner, err
 	if err != nil {
 		return nil, err
 	}
-	s := &spawner{filter: filter, real: real, exe: exe, stderr: stderr, dynamic: dynamic, asks: make(chan ask), warm: make(chan *initProc, max(warm, 0)),
+	s := &spawner{filter: filter, exe: exe, stderr: stderr, dynamic: dynamic, warm: make(chan *initProc, max(warm, 0)),
 		mapped: make(chan *initProc, max(min(warm, 1), 0)), ids: ids, stop: make(chan struct{}), without: without, reap: newReaper()}
 	ready := make(chan error)
 	go s.run(ready) // its thread ends with the keeper: namespaces cannot be given back
 	if err := <-ready; err != nil {
 		return nil, err
 	}
-	first, err := s.fresh(0)
+	if err := pid1.Send(s.zygote, pid1.Message{Kind: pid1.Filters, Strs: []string{string(filter), string(real)}}); err != nil {
+		return nil, stepError(stepInit, err)
+	}
+	first, err := s.booted(0) // the others will fare like it
 	if err != nil {
 		return nil, err
 	}
 	if warm <= 0 {
-		s.discard(first)
+		first.discard()
 		return s, nil
 	}
 	s.warm <- first
@@ -126,28 +128,54 @@ func newSpawner(program, warm, ids int, without sandbox.Defences) (*spawner, err
 // run is the thread.
 func (s *spawner) run(ready chan<- error) {
 	runtime.LockOSThread()
-	if err := leanNamespace(s.dynamic); err != nil {
-		ready <- err
-		return
-	}
-	null, err := unix.Open("/hostdev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	err := leanNamespace(s.dynamic)
 	if err == nil {
-		s.null, err = unix.FcntlInt(uintptr(null), unix.F_DUPFD_CLOEXEC, 64)
-		unix.Close(null)
+		err = s.startZygote()
 	}
 	ready <- err
+	<-s.stop // inits end with the thread, which is their parent
+}
+
+// startZygote starts it from here: from this thread's namespace and root.
+func (s *spawner) startZygote() error {
+	null, err := unix.Open("/hostdev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return
+		return err
 	}
-	for {
-		select {
-		case <-s.stop:
-			return
-		case ask := <-s.asks:
-			p, err := s.spawn(ask.ids)
-			ask.to <- spawned{p, err}
-		}
+	s.null = null
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
 	}
+	defer unix.Close(pair[1])
+	if s.zygote, err = newPackets(pair[0]); err != nil {
+		return err
+	}
+	s.answers.P = s.zygote
+	attr := &syscall.ProcAttr{
+		Dir: "/",
+		// One processor: it waits nearly always, and need not look for the limits of a
+		// container to know. No collection: an init could not (package pid1).
+		Env: []string{"GOMAXPROCS=1", "GOGC=off", "GODEBUG=containermaxprocs=0,updatemaxprocs=0"},
+		// Its errors go where the keeper's go.
+		Files: []uintptr{uintptr(s.null), uintptr(s.null), uintptr(s.stderr), uintptr(pair[1])},
+		Sys:   &syscall.SysProcAttr{},
+	}
+	args := []string{pid1.Marker}
+	if s.dynamic {
+		attr.Sys.Chroot = "/host"
+		args = append(args, pid1.BackToRoot)
+	}
+	if s.without != 0 {
+		args = append(args, pid1.WithoutArg+strconv.FormatUint(uint64(s.without), 10))
+	}
+	s.parent = &initProc{sock: -1, done: make(chan struct{})}
+	attr.Sys.PidFD = &s.parent.fd
+	s.reap.expect(s.parent, func() (int, error) {
+		s.parent.pid, err = syscall.ForkExec(fmt.Sprintf("/proc/self/fd/%d", s.exe), args, attr)
+		return s.parent.pid, err
+	})
+	return stepError(stepInit, err)
 }
 
 // leanNamespace leaves this thread with a root of an empty tmpfs, the
@@ -244,86 +272,70 @@ func needsInterpreter(exe int) (bool, error) {
 const initFlags = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET |
 	unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP
 
-// spawn starts one init, on the spawner's thread.
-func (s *spawner) spawn(ids int) (*initProc, error) {
+// bootTime is how long an init may take on a busy machine.
+const bootTime = 30 * time.Second
+
+// fresh has an init born, with ids of the keeper's or its own alone (0). It goes
+// on to boot, and says on its socket what came of it.
+func (s *spawner) fresh(ids int) (*initProc, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
 	}
-	for i, fd := range pair { // above the numbers that an init is born with
-		if pair[i], err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 8); err == nil {
-			unix.Close(fd)
-		} else {
-			pair[i] = fd
-		}
-	}
 	defer unix.Close(pair[1])
-	birth := pid1.Birth{
-		Path: fmt.Sprintf("/proc/self/fd/%d", s.exe), Args: []string{pid1.Marker}, Flags: namespacesOf(s.without),
-		// One processor: init waits nearly always. It need not look for the limits of a container to know.
-		Env: []string{"GOMAXPROCS=1", "GODEBUG=containermaxprocs=0,updatemaxprocs=0"},
-		// Its errors go where the keeper's go.
-		Files: [4]int{s.null, s.null, s.stderr, pair[1]},
-		IDs:   ids,
-	}
-	if s.dynamic {
-		birth.Root = "/host"
-		birth.Args = append(birth.Args, pid1.BackToRoot)
-	}
-	if s.without != 0 {
-		birth.Args = append(birth.Args, pid1.WithoutArg+strconv.FormatUint(uint64(s.without), 10))
-	}
 	p := &initProc{sock: pair[0], done: make(chan struct{})}
-	s.reap.mu.Lock()
-	defer s.reap.mu.Unlock()
-	s.births.Lock()
-	p.pid, p.fd, err = birth.Start()
-	s.births.Unlock()
+	s.bearing.Lock()
+	defer s.bearing.Unlock()
+	s.reap.expect(p, func() (int, error) {
+		err = s.bear(p, ids, pair[1])
+		return p.pid, err
+	})
 	if err != nil {
 		unix.Close(pair[0])
 		return nil, stepError(stepInit, err)
 	}
-	s.reap.born(p)
 	return p, nil
 }
 
-// settle waits until every init that is being started runs its program, for
-// copies of trees, which are too large to hold up births. The last descriptors
-// close a moment later: what is put into a tree, and run at once, needs births.
-func (s *spawner) settle() {
-	s.reap.mu.Lock()
-	defer s.reap.mu.Unlock()
+// bear asks the zygote.
+func (s *spawner) bear(p *initProc, ids, sock int) error {
+	if err := s.zygote.SetReadDeadline(time.Now().Add(bootTime)); err != nil {
+		return err
+	}
+	err := pid1.Send(s.zygote, pid1.Message{Kind: pid1.Bear, Nums: []int64{int64(namespacesOf(s.without)), int64(ids)}}, sock)
+	if err != nil {
+		return err
+	}
+	m, fds, err := s.answers.Recv()
+	switch {
+	case err != nil:
+		return err
+	case m.Kind == pid1.Refused && len(m.Nums) == 1:
+		err = syscall.Errno(m.Nums[0])
+	case m.Kind != pid1.Born || len(m.Nums) != 1 || len(fds) != 1:
+		err = fmt.Errorf("unexpected message %d", m.Kind)
+	default:
+		p.pid, p.fd = int(m.Nums[0]), fds[0]
+		return nil
+	}
+	pid1.CloseAll(fds)
+	return err
 }
 
-// bootTime is how long an init may take on a busy machine.
-const bootTime = 30 * time.Second
-
-// fresh starts an init, with ids of the keeper's or its own alone (0), and
-// waits until it has booted.
-func (s *spawner) fresh(ids int) (*initProc, error) {
-	to := make(chan spawned, 1)
-	select {
-	case s.asks <- ask{ids, to}:
-	case <-s.stop:
-		return nil, fmt.Errorf("keeper is closing")
+// booted is fresh that waits until the init is ready.
+func (s *spawner) booted(ids int) (*initProc, error) {
+	p, err := s.fresh(ids)
+	if err != nil {
+		return nil, err
 	}
-	got := <-to
-	if got.err != nil {
-		return nil, got.err
-	}
-	p, filter := got.p, s.filter
-	if ids > 0 {
-		filter = s.real
-	}
-	if err := p.awaitReady(filter); err != nil {
-		s.discard(p)
+	if err := p.awaitReady(); err != nil {
+		p.discard()
 		return nil, err
 	}
 	return p, nil
 }
 
-// awaitReady also tells it what programs are refused.
-func (p *initProc) awaitReady(filter []byte) error {
+func (p *initProc) awaitReady() error {
 	dup, err := unix.FcntlInt(uintptr(p.sock), unix.F_DUPFD_CLOEXEC, 3)
 	if err != nil {
 		return err
@@ -342,12 +354,20 @@ func (p *initProc) awaitReady(filter []byte) error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("start init: %w", err)
-	case m.Kind == pid1.Failed && len(m.Strs) == 1 && len(m.Nums) == 1:
-		return initError(m.Strs[0], syscall.Errno(m.Nums[0]))
+	case m.Kind == pid1.Failed:
+		return initFailed(m)
 	case m.Kind != pid1.Ready:
 		return fmt.Errorf("start init: unexpected message %d", m.Kind)
 	}
-	return pid1.Send(c, pid1.Message{Kind: pid1.Filter, Strs: []string{string(filter)}})
+	return nil
+}
+
+// initFailed is what an init says that could not boot.
+func initFailed(m pid1.Message) error {
+	if len(m.Strs) != 1 || len(m.Nums) != 1 {
+		return fmt.Errorf("start init: it failed")
+	}
+	return initError(m.Strs[0], syscall.Errno(m.Nums[0]))
 }
 
 // take returns an init that no sandbox has used.
@@ -391,29 +411,24 @@ func (s *spawner) fill(ids int, warm chan *initProc) {
 		select {
 		case warm <- p:
 		case <-s.stop:
-			s.discard(p)
+			p.discard()
 			return
 		}
 	}
 }
 
-// discard ends an init and waits for it.
-func (s *spawner) discard(p *initProc) {
-	p.kill()
-	<-p.done
-	unix.Close(p.sock)
-}
-
-// close ends the inits that wait.
+// close ends the inits that wait, and the zygote.
 func (s *spawner) close() {
 	close(s.stop)
 	s.wg.Wait()
+	defer s.parent.discard()
+	defer s.zygote.Close()
 	for {
 		select {
 		case p := <-s.warm:
-			s.discard(p)
+			p.discard()
 		case p := <-s.mapped:
-			s.discard(p)
+			p.discard()
 		default:
 			return
 		}
@@ -422,19 +437,37 @@ func (s *spawner) close() {
 
 // reaper waits for inits, all of them on one thread.
 type reaper struct {
-	mu    sync.Mutex // held from fork to registration
+	mu    sync.Mutex
 	procs map[int]*initProc
+	few   int          // how many are being born
+	early map[int]bool // who ended meanwhile
 	birth chan struct{}
 }
 
 func newReaper() *reaper {
-	r := &reaper{procs: map[int]*initProc{}, birth: make(chan struct{}, 1)}
+	r := &reaper{procs: map[int]*initProc{}, early: map[int]bool{}, birth: make(chan struct{}, 1)}
 	go r.loop() // ends with the keeper: there is always one more to come
 	return r
 }
 
-func (r *reaper) born(p *initProc) {
-	r.procs[p.pid] = p
+// expect registers a child that born makes; it may end before born returns.
+func (r *reaper) expect(p *initProc, born func() (pid int, err error)) {
+	r.mu.Lock()
+	r.few++
+	r.mu.Unlock()
+	pid, err := born()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err == nil {
+		if r.early[pid] {
+			p.ended()
+		} else {
+			r.procs[pid] = p
+		}
+	}
+	if r.few--; r.few == 0 {
+		clear(r.early)
+	}
 	select {
 	case r.birth <- struct{}{}:
 	default:
@@ -453,6 +486,8 @@ func (r *reaper) loop() {
 			if p := r.procs[pid]; p != nil {
 				delete(r.procs, pid)
 				p.ended()
+			} else if r.few > 0 {
+				r.early[pid] = true
 			}
 			r.mu.Unlock()
 		}

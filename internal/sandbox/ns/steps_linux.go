@@ -177,15 +177,13 @@ func (t *stepTimer) programs() error {
 func (t *stepTimer) run(program string, flags uintptr) error {
 	s := t.k.spawner
 	p := &initProc{fd: -1, done: make(chan struct{})}
-	s.reap.mu.Lock()
 	null := uintptr(s.null)
-	pid, err := syscall.ForkExec(program, []string{program}, &syscall.ProcAttr{Dir: "/", Files: []uintptr{null, null, null},
-		Sys: &syscall.SysProcAttr{Chroot: "/host", Cloneflags: flags}})
-	if err == nil {
-		p.pid = pid
-		s.reap.born(p)
-	}
-	s.reap.mu.Unlock()
+	var err error
+	s.reap.expect(p, func() (int, error) {
+		p.pid, err = syscall.ForkExec(program, []string{program}, &syscall.ProcAttr{Dir: "/", Files: []uintptr{null, null, null},
+			Sys: &syscall.SysProcAttr{Chroot: "/host", Cloneflags: flags}})
+		return p.pid, err
+	})
 	if err == nil {
 		<-p.done
 	}
@@ -309,10 +307,10 @@ func (t *stepTimer) filters() error {
 func (t *stepTimer) inits() error {
 	for range t.rounds {
 		var p *initProc
-		if err := t.timed(stepInitBoot, func() (err error) { p, err = t.k.spawner.fresh(0); return err }); err != nil {
+		if err := t.timed(stepInitBoot, func() (err error) { p, err = t.k.spawner.booted(0); return err }); err != nil {
 			return err
 		}
-		if err := t.timed(stepInitEnd, func() error { t.k.spawner.discard(p); return nil }); err != nil {
+		if err := t.timed(stepInitEnd, func() error { p.discard(); return nil }); err != nil {
 			return err
 		}
 	}

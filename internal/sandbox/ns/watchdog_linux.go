@@ -53,7 +53,7 @@ func newWatchdog() *watchdog {
 // add begins to watch; the limit is s.limits.MemBytes.
 func (w *watchdog) add(s *Sandbox) error {
 	if s.confined.group == nil || !s.confined.group.HoldsMemory() {
-		if _, err := children(s.pid); err != nil {
+		if _, err := children(s.current().pid); err != nil {
 			return fmt.Errorf("this kernel does not list the children of processes: %w", err)
 		}
 	}
@@ -174,9 +174,10 @@ func (s *Sandbox) look(seen *watched) int64 {
 func (s *Sandbox) processes() ([]int, error) {
 	if g := s.confined.group; g.HoldsMemory() {
 		pids, err := g.Procs()
-		return slices.DeleteFunc(pids, func(p int) bool { return p == s.pid }), err
+		init := s.current().pid
+		return slices.DeleteFunc(pids, func(p int) bool { return p == init }), err
 	}
-	all, err := children(s.pid)
+	all, err := children(s.current().pid)
 	for i := 0; i < len(all); i++ { // all grows
 		more, err := children(all[i])
 		if err == nil {

@@ -6,7 +6,8 @@ import (
 	"unsafe"
 )
 
-// control is the descriptor of the socket that an init is born with.
+// control is the descriptor of the socket that a zygote is born with, and an
+// init.
 const control = 3
 
 // booted runs before the packages that depend on more than this one; see the
@@ -15,24 +16,24 @@ var _ = boot()
 
 func boot() bool {
 	// Package os would cost as much as all that is done here.
-	if syscall.Getpid() != 1 {
-		return false
-	}
 	args := commandLine()
 	if len(args) == 0 || args[0] != Marker {
 		return false
 	}
 	runtime.LockOSThread() // namespaces and rights are a thread's, and children inherit this one's
-	s := &server{sock: blocking(control), without: withoutOf(args[1:])}
-	if err := prepare(s, len(args) > 1 && args[1] == BackToRoot); err != nil {
-		m := Message{Kind: Failed, Strs: []string{err.Error()}, Nums: []int64{0}}
-		if f, ok := err.(*failure); ok {
-			m = Message{Kind: Failed, Strs: []string{f.step}, Nums: []int64{int64(f.err)}}
-		}
-		_ = Send(s.sock, m) // nobody else to tell
-		syscall.Exit(1)
+	z := &zygote{without: withoutOf(args[1:]), child: newServer()}
+	syscall.RawSyscall(syscall.SYS_PRCTL, prSetPdeathsig, uintptr(syscall.SIGKILL), 0)
+	if z.without&WithoutDeafness == 0 {
+		hearNothing()
 	}
-	s.serve()
+	syscall.Umask(0)
+	if len(args) > 1 && args[1] == BackToRoot {
+		// It was there for the program's interpreter and libraries only.
+		if err := syscall.Chroot("."); err != nil {
+			syscall.Exit(1)
+		}
+	}
+	z.serve()
 	syscall.Exit(0)
 	return true
 }
@@ -42,13 +43,12 @@ const (
 	prSetDumpable   = 4
 	prCapbsetDrop   = 24
 	prSetNoNewPrivs = 38
-	sigIgn          = 1
 
 	keyctlJoinSession = 1
 )
 
 // prepare does what needs to know nothing of the sandbox to come.
-func prepare(s *server, chrooted bool) error {
+func (s *server) prepare() error {
 	prctl := func(op, arg uintptr) syscall.Errno {
 		_, _, e := syscall.RawSyscall6(syscall.SYS_PRCTL, op, arg, 0, 0, 0, 0)
 		return e
@@ -62,18 +62,11 @@ func prepare(s *server, chrooted bool) error {
 	if !s.lacks(WithoutKeyring) {
 		syscall.RawSyscall(syscall.SYS_KEYCTL, keyctlJoinSession, 0, 0)
 	}
-	if !s.lacks(WithoutDeafness) {
-		ignoreSignals()
-	}
 	if err := s.boundPrograms(prctl); err != nil {
 		return err
 	}
-	syscall.Umask(0)
-	if chrooted {
-		// It was there for the program's interpreter and libraries only.
-		if err := syscall.Chroot("."); err != nil {
-			return failed("find the namespace's root", errno(err))
-		}
+	if e := s.hearChildren(); e != 0 {
+		return failed("hear of children", e)
 	}
 	if e := s.loopbackUp(); e != 0 {
 		return failed("bring loopback up", e)
@@ -81,16 +74,10 @@ func prepare(s *server, chrooted bool) error {
 	if err := syscall.Chdir("/"); err != nil {
 		return failed("enter root", errno(err))
 	}
-	at, e := openat2(atCWD, "new", oPath|syscall.O_DIRECTORY, 0)
-	if e != 0 {
-		return failed("find the attachment point", e)
-	}
-	s.spare, s.proc, s.dev, s.pts, s.next = at, -1, -1, -1, furniture{-1, -1, -1}
 	if err := s.furnish(); err != nil {
 		return err
 	}
-	s.reaper.start(s.sock)
-	return failed("report", errno(Send(s.sock, Message{Kind: Ready, Nums: []int64{int64(syscall.Getpid())}})))
+	return failed("report", errno(s.tell(Message{Kind: Ready})))
 }
 
 // boundPrograms takes from this thread what programs must not get: they inherit
@@ -112,6 +99,20 @@ func (s *server) boundPrograms(prctl func(op, arg uintptr) syscall.Errno) error 
 	return failed("forbid new privileges", prctl(prSetNoNewPrivs, 1))
 }
 
+// hearChildren opens the descriptor that says when a child has ended. All
+// signals are blocked, and one that is blocked is kept even if nobody handles
+// it.
+func (s *server) hearChildren() syscall.Errno {
+	mask := uint64(1) << (uint(syscall.SIGCHLD) - 1)
+	fd, _, e := syscall.RawSyscall6(syscall.SYS_SIGNALFD4, ^uintptr(0), uintptr(unsafe.Pointer(&mask)), 8,
+		syscall.O_CLOEXEC|syscall.O_NONBLOCK, 0, 0)
+	s.ends = int(fd)
+	if e == 0 && s.lacks(WithoutDeafness) { // the runtime's handlers are there to die of
+		_, _, e = syscall.RawSyscall6(syscall.SYS_RT_SIGPROCMASK, sigSetmask, uintptr(unsafe.Pointer(&mask)), 0, 8, 0, 0)
+	}
+	return e
+}
+
 const atCWD = -100
 
 // oomScore is half of the machine's memory, in thousandths.
@@ -131,7 +132,7 @@ func goFirst() {
 	if err != nil || n < 2 || buf[0] == '-' {
 		n, buf[0] = 2, '0' // protected like whoever started it, which programs must not be
 	}
-	_, _ = syscall.Write(fd, []byte(itoa(int64(min(number(string(buf[:n-1]))+oomScore, 1000)))))
+	_, _ = syscall.Write(fd, []byte(itoa(int64(min(number(buf[:n-1])+oomScore, 1000)))))
 }
 
 func errno(err error) syscall.Errno {
@@ -142,21 +143,6 @@ func errno(err error) syscall.Errno {
 		return e
 	}
 	return syscall.EIO
-}
-
-// ignoreSignals makes this process deaf. The kernel keeps signals that have no
-// handler away from a namespace's first process, but the runtime has handlers
-// for all, and dies of most. SIGCHLD stays as it is, or children would vanish
-// unseen; a real fault still kills.
-func ignoreSignals() {
-	var act [4]uint64 // struct sigaction of the kernel: handler, flags, restorer, mask
-	act[0] = sigIgn
-	for sig := uintptr(1); sig <= 64; sig++ {
-		if sig == uintptr(syscall.SIGCHLD) {
-			continue
-		}
-		syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, sig, uintptr(unsafe.Pointer(&act)), 0, 8, 0, 0)
-	}
 }
 
 func (s *server) loopbackUp() syscall.Errno {

@@ -10,9 +10,9 @@ const (
 )
 
 // noSuchName is the answer to a question about a name when there is no network:
-// that it does not exist, or, for localhost (RFC 6761), the loopback. It
-// is nil for what is no question.
-func noSuchName(q []byte) []byte {
+// that it does not exist, or, for localhost (RFC 6761), the loopback. It is
+// appended to out; nil for what is no question.
+func noSuchName(q, out []byte) []byte {
 	if len(q) < dnsHeader || q[2]&0x80 != 0 { // an answer
 		return nil
 	}
@@ -23,7 +23,7 @@ func noSuchName(q []byte) []byte {
 	} else if end = dnsNameEnd(q); end < 0 || end+4 > len(q) {
 		return nil
 	}
-	out := append(make([]byte, 0, 80), q[:dnsHeader]...)
+	out = append(out, q[:dnsHeader]...)
 	out[2] = 0x80 | q[2]&0x79 // an answer; the operation and "recursion desired" as asked
 	out[3] = 0x80 | code      // recursion available
 	for i := 4; i < dnsHeader; i++ {
@@ -39,10 +39,10 @@ func noSuchName(q []byte) []byte {
 	}
 	out[3] = 0x80
 	kind := int(q[end])<<8 | int(q[end+1])
-	address := []byte{127, 0, 0, 1}
+	address := "\x7f\x00\x00\x01"
 	switch kind {
 	case dnsAAAA:
-		address = []byte{15: 1}
+		address = "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01"
 	case dnsA:
 	default:
 		return out

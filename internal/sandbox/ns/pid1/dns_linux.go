@@ -25,6 +25,7 @@ func (s *server) listenDNS() {
 		return
 	}
 	s.dns = fd
+	s.watch()
 }
 
 func (s *server) closeDNS() {
@@ -32,37 +33,20 @@ func (s *server) closeDNS() {
 		syscall.Close(s.dns)
 	}
 	s.dns = 0
+	s.watch()
 }
 
-// await returns when the control socket has a message, and answers names until
-// then. It needs no thread of its own.
-func (s *server) await() {
-	for s.dns > 0 {
-		fds := [2]struct {
-			fd              int32
-			events, revents int16
-		}{{fd: control, events: 1}, {fd: int32(s.dns), events: 1}} // POLLIN
-		_, _, e := syscall.Syscall6(syscall.SYS_PPOLL, uintptr(unsafe.Pointer(&fds)), 2, 0, 0, 0, 0)
-		if e != 0 && e != syscall.EINTR {
-			return
-		}
-		if fds[1].revents != 0 && e == 0 {
-			s.answerDNS()
-		}
-		if fds[0].revents != 0 && e == 0 {
-			return
-		}
-	}
-}
-
-// answerDNS answers one question; control messages come between any two.
+// answerDNS answers one question; other things come between any two.
 func (s *server) answerDNS() {
-	var b [dnsMost]byte
-	n, from, err := syscall.Recvfrom(s.dns, b[:], 0)
-	if err != nil || n > len(b) {
+	var from syscall.RawSockaddrAny
+	size := uint32(unsafe.Sizeof(from))
+	n, _, e := syscall.Syscall6(syscall.SYS_RECVFROM, uintptr(s.dns), uintptr(unsafe.Pointer(&s.scratch)), dnsMost, syscall.MSG_DONTWAIT,
+		uintptr(unsafe.Pointer(&from)), uintptr(unsafe.Pointer(&size)))
+	if e != 0 {
 		return
 	}
-	if out := noSuchName(b[:n]); out != nil {
-		_ = syscall.Sendto(s.dns, out, 0, from) // who asked may be gone
+	if out := noSuchName(s.scratch[:n], s.scratch[n:n:4*dnsMost]); out != nil { // who asked may be gone
+		syscall.Syscall6(syscall.SYS_SENDTO, uintptr(s.dns), uintptr(unsafe.Pointer(&out[0])), uintptr(len(out)), syscall.MSG_DONTWAIT,
+			uintptr(unsafe.Pointer(&from)), uintptr(size))
 	}
 }

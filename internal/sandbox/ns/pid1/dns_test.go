@@ -33,7 +33,7 @@ func TestNoSuchName(t *testing.T) {
 	} {
 		q := question(t, c.name, c.kind)
 		var m dnsmessage.Message
-		if err := m.Unpack(noSuchName(q)); err != nil {
+		if err := m.Unpack(noSuchName(q, nil)); err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}
 		if m.ID != 0x1234 || !m.Response || m.RCode != c.code || len(m.Answers) != c.answers || len(m.Questions) != 1 || m.Questions[0].Name.String() != c.name {
@@ -48,7 +48,7 @@ func FuzzNoSuchName(f *testing.F) {
 	f.Add(bytes.Repeat([]byte{0xc0, 0x0c}, 20))
 	f.Add([]byte("\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x3f"))
 	f.Fuzz(func(t *testing.T, q []byte) {
-		out := noSuchName(q)
+		out := noSuchName(q, nil)
 		if out == nil {
 			return
 		}

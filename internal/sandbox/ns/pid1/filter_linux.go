@@ -17,13 +17,13 @@ const (
 	seccompSpecAllow = 4
 )
 
-// newFilter takes the program of a message; nil is one that the kernel refuses.
-func newFilter(m Message) *filter {
-	if len(m.Strs) != 1 || len(m.Strs[0])%sizeofInsn != 0 || len(m.Strs[0])/sizeofInsn > 4096 {
+// newFilter takes a program; nil is one that the kernel refuses.
+func newFilter(code string) *filter {
+	if len(code)%sizeofInsn != 0 || len(code)/sizeofInsn > 4096 {
 		return nil
 	}
-	b := make([]uint64, len(m.Strs[0])/sizeofInsn+1) // aligned
+	b := make([]uint64, len(code)/sizeofInsn+1) // aligned
 	p := unsafe.Slice((*byte)(unsafe.Pointer(&b[0])), 8*len(b))
-	copy(p, m.Strs[0])
-	return &filter{uint16(len(m.Strs[0]) / sizeofInsn), &p[0]}
+	copy(p, code)
+	return &filter{uint16(len(code) / sizeofInsn), &p[0]}
 }

@@ -18,8 +18,8 @@ const linkName = "tun0"
 // link hands the way out to the other side: the socket on which programs ask
 // for names, and, if fds has the machine's /dev/net/tun, an interface. A
 // namespace has one interface; who asks again gets the socket alone.
-func (s *server) link(m Message, fds []int) error {
-	if s.parked || len(fds) > 1 || (len(fds) == 1) != (len(m.Nums) == LinkNums && len(m.Strs) == LinkStrs) {
+func (s *server) link(m *Message, fds []int) error {
+	if !s.entered || len(fds) > 1 || (len(fds) == 1) != (len(m.Nums) == LinkNums && len(m.Strs) == LinkStrs) {
 		return s.refuse(m.ID, StageInit, errMessage)
 	}
 	if s.dns <= 0 { // the tree's programs have had no time to take the port
@@ -38,7 +38,7 @@ func (s *server) link(m Message, fds []int) error {
 		out = append(out, tun)
 		s.linked = true
 	}
-	err := Send(s.sock, Message{Kind: OK, ID: m.ID}, out...)
+	err := s.tell(Message{Kind: OK, ID: m.ID}, out...)
 	s.closeDNS()
 	return err
 }
@@ -46,7 +46,7 @@ func (s *server) link(m Message, fds []int) error {
 // newInterface makes one whose packets are read from and written to what it
 // returns. The device belongs to the network namespace in which it is opened:
 // an open path, unlike an open device, can come from outside.
-func (s *server) newInterface(m Message, device int) (_ int, err error) {
+func (s *server) newInterface(m *Message, device int) (_ int, err error) {
 	if s.lacks(WithoutNet) {
 		return -1, failed("make an interface in a network that is not ours", syscall.EPERM)
 	}
@@ -93,7 +93,7 @@ type ifreq struct {
 }
 
 // configure brings the interface up with its addresses and default routes.
-func configure(netlink int, m Message) error {
+func configure(netlink int, m *Message) error {
 	index, err := linkIndex()
 	if err != nil {
 		return err

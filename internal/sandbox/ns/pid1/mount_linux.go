@@ -62,7 +62,11 @@ func cbytes(s string) *byte {
 // openat2 opens below dir as if dir were the root.
 func openat2(dir int, path string, flags uint64, mode uint64) (int, syscall.Errno) {
 	how := struct{ flags, mode, resolve uint64 }{flags | syscall.O_CLOEXEC, mode, resolveInRoot | resolveNoMagic}
-	p := cbytes(path)
+	var short [64]byte // usual names are not worth a piece of the heap
+	p := &short[0]
+	if copy(short[:len(short)-1], path) < len(path) {
+		p = cbytes(path)
+	}
 	for {
 		fd, _, e := syscall.Syscall6(sysOpenat2, uintptr(dir), uintptr(unsafe.Pointer(p)), uintptr(unsafe.Pointer(&how)), unsafe.Sizeof(how), 0, 0)
 		if e == syscall.EAGAIN || e == syscall.EINTR {

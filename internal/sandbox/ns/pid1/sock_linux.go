@@ -9,8 +9,8 @@ import (
 // maxFDs is the kernel's limit of descriptors in one message (SCM_MAX_FD).
 const maxFDs = 253
 
-// Packets sends and receives raw packets with descriptors: a blocking socket
-// in init, one of the runtime's poller on the host side.
+// Packets sends and receives raw packets with descriptors, on the side of those
+// who speak to inits.
 type Packets interface {
 	Send(b, oob []byte) error
 	// Recv returns an error at the end. Descriptors arrive close-on-exec.
@@ -135,29 +135,4 @@ func unspill(fd int, size int64) (Message, error) {
 		off += n
 	}
 	return Decode(b)
-}
-
-// blocking is a socket without the runtime's poller.
-type blocking int
-
-func (s blocking) Send(b, oob []byte) error {
-	for {
-		err := syscall.Sendmsg(int(s), b, oob, nil, syscall.MSG_NOSIGNAL)
-		if err != syscall.EINTR {
-			return err
-		}
-	}
-}
-
-func (s blocking) Recv(b, oob []byte) (int, int, error) {
-	for {
-		n, oobn, _, _, err := syscall.Recvmsg(int(s), b, oob, syscall.MSG_CMSG_CLOEXEC)
-		if err == syscall.EINTR {
-			continue
-		}
-		if err == nil && n == 0 {
-			err = errEnd
-		}
-		return n, oobn, err
-	}
 }

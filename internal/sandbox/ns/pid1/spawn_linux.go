@@ -6,60 +6,64 @@ import (
 )
 
 // start runs a program and answers with Started or Refused.
-func (s *server) start(m Message, fds []int) error {
-	p, err := parseProgram(m)
-	if err == nil && (s.parked || (p.terminal && len(fds) != 0) || (!p.terminal && len(fds) != 2 && len(fds) != 3)) {
-		err = errMessage
+func (s *server) start(m *Message, fds []int) error {
+	p := &s.prog
+	if !s.entered || !p.parse(m) || (p.terminal && len(fds) != 0) || (!p.terminal && len(fds) != 2 && len(fds) != 3) {
+		return s.refuse(m.ID, StageInit, errMessage)
 	}
-	if err != nil {
-		return s.refuse(m.ID, StageInit, err)
+	for _, str := range m.Strs {
+		for i := range len(str) {
+			if str[i] == 0 {
+				return s.refuse(m.ID, StageInit, failed("argument with a zero byte", syscall.EINVAL))
+			}
+		}
 	}
-	master := []int(nil)
+	p.without, p.who = s.without, nil
+	if s.who.known {
+		p.who = &s.who
+	}
 	if p.terminal {
-		mfd, slave, err := openTerminal(s.pts, p.rows, p.cols)
+		master, slave, err := openTerminal(s.pts, p.rows, p.cols)
 		if err != nil {
 			return s.refuse(m.ID, StageSetup, err)
 		}
-		defer syscall.Close(mfd)
+		defer syscall.Close(master)
 		defer syscall.Close(slave)
-		if s.who != nil {
-			_ = syscall.Fchown(slave, int(s.who.uid), -1) // as login does; without it, all but the name works
+		if p.who != nil {
+			_ = syscall.Fchown(slave, int(p.who.uid), -1) // as login does; without it, all but the name works
 		}
-		master, fds = []int{mfd}, []int{slave, slave, slave}
+		p.fds = [3]int{slave, slave, slave}
+		return s.run(m.ID, master)
 	}
-	if len(fds) == 2 {
-		null, e := openat2(s.dev, "null", syscall.O_RDONLY, 0)
-		if e != 0 {
-			return s.refuse(m.ID, StageSetup, failed("open null device", e))
-		}
-		defer syscall.Close(null)
-		fds = append([]int{null}, fds...)
+	if len(fds) == 3 {
+		p.fds = [3]int(fds)
+		return s.run(m.ID)
 	}
-	copy(p.fds[:], fds)
-	p.without, p.filter, p.who = s.without, s.filter, s.who
-	if p.filter == nil && !s.lacks(WithoutSeccomp) {
-		return s.refuse(m.ID, StageInit, errMessage)
-	}
-	if s.lacks(WithoutDescriptors) {
-		leak(s.spare)
-	}
-	s.reaper.mu.Lock()
-	pid, stage, e := p.fork()
-	if pid > 0 && e == 0 {
-		s.reaper.born(pid, m.ID)
-	}
-	if pid > 0 && e != 0 {
-		_, _ = syscall.Wait4(pid, nil, 0, nil) // the reaper may have been first
-	}
-	s.reaper.mu.Unlock()
+	null, e := openat2(s.dev, "null", syscall.O_RDONLY, 0)
 	if e != 0 {
-		return s.refuse(m.ID, stage, &failure{"start program", e})
+		return s.refuse(m.ID, StageSetup, failed("open null device", e))
 	}
-	return Send(s.sock, Message{Kind: Started, ID: m.ID, Nums: []int64{int64(pid)}}, master...)
+	defer syscall.Close(null)
+	p.fds = [3]int{null, fds[0], fds[1]}
+	return s.run(m.ID)
+}
+
+// run starts the program that has been made ready.
+func (s *server) run(id uint32, master ...int) error {
+	pid, stage, e := s.prog.fork()
+	if e != 0 {
+		if pid > 0 {
+			_, _ = syscall.Wait4(pid, nil, 0, nil)
+		}
+		return s.refuse(id, stage, &failure{"start program", e})
+	}
+	s.programs = append(s.programs, started{pid, id})
+	return s.tell(Message{Kind: Started, ID: id, Nums: []int64{int64(pid)}}, master...)
 }
 
 // program holds everything the child needs, in the form the kernel takes it:
-// between fork and exec nothing can be allocated.
+// between fork and exec nothing can be allocated. What it points to is the
+// message's.
 type program struct {
 	dir        *byte
 	candidates []*byte
@@ -69,8 +73,8 @@ type program struct {
 	terminal   bool
 	rows, cols uint16
 	without    uint64
-	filter     *filter
 	who        *identity // nil: root
+	said       [2]uint64 // by a child that could not: its stage and errno
 }
 
 type limit struct {
@@ -78,79 +82,67 @@ type limit struct {
 	value    [2]uint64 // soft, hard
 }
 
-func parseProgram(m Message) (*program, error) {
+// parse reads a start; false: it is none.
+func (p *program) parse(m *Message) bool {
 	if len(m.Nums) < 5 || len(m.Nums)%2 != 1 {
-		return nil, errMessage
+		return false
 	}
 	nc, na := m.Nums[3], m.Nums[4]
-	if nc < 1 || na < 1 || nc+na+1 > int64(len(m.Strs)) {
-		return nil, errMessage
+	if nc < 1 || na < 1 || nc > int64(len(m.Strs)) || na > int64(len(m.Strs)) || nc+na+1 > int64(len(m.Strs)) {
+		return false
 	}
-	for _, s := range m.Strs {
-		for i := range len(s) {
-			if s[i] == 0 {
-				return nil, failed("argument with a zero byte", syscall.EINVAL)
-			}
-		}
-	}
-	p := &program{terminal: m.Nums[0] != 0, rows: uint16(m.Nums[1]), cols: uint16(m.Nums[2])}
-	p.dir = cbytes(m.Strs[0])
+	p.terminal, p.rows, p.cols = m.Nums[0] != 0, uint16(m.Nums[1]), uint16(m.Nums[2])
+	p.dir = unsafe.StringData(m.Strs[0])
 	rest := m.Strs[1:]
-	p.candidates = vector(rest[:nc])
-	p.argv = vector(rest[nc : nc+na])
-	p.envv = vector(rest[nc+na:])
+	p.candidates = vector(p.candidates, rest[:nc])
+	p.argv = vector(p.argv, rest[nc:nc+na])
+	p.envv = vector(p.envv, rest[nc+na:])
+	p.limits = p.limits[:0]
 	for l := m.Nums[5:]; len(l) > 1; l = l[2:] {
 		p.limits = append(p.limits, limit{uintptr(l[0]), [2]uint64{uint64(l[1]), uint64(l[1])}})
 	}
-	return p, nil
+	return true
 }
 
-// vector is a nil-terminated array of C strings.
-func vector(ss []string) []*byte {
-	v := make([]*byte, 0, len(ss)+1)
+// vector is a nil-terminated array of C strings, which a message's are. It is
+// built in v if there is room.
+func vector(v []*byte, ss []string) []*byte {
+	v = v[:0]
 	for _, s := range ss {
-		v = append(v, cbytes(s))
+		v = append(v, unsafe.StringData(s))
 	}
 	return append(v, nil)
 }
 
-// fork makes the child and waits until it runs its program or has failed. The
-// reaper's lock is held.
+// fork makes the child and waits until it runs its program or has failed. A
+// child that shares this memory says what failed right there, another one
+// through a pipe.
 func (p *program) fork() (pid int, stage Stage, e syscall.Errno) {
+	p.said = [2]uint64{}
+	flags, report := uintptr(syscall.SIGCHLD)|syscall.CLONE_VFORK|shared, -1
 	var pipe [2]int
-	if err := syscall.Pipe2(pipe[:], syscall.O_CLOEXEC); err != nil {
-		return 0, StageInit, errno(err)
+	if p.who != nil { // whoever is that user already could reach into the memory
+		flags &^= shared
 	}
-	n, eno := p.clone(pipe[1])
-	runtimeAfterFork()
-	pid, e = int(n), syscall.Errno(eno)
-	syscall.Close(pipe[1])
-	defer syscall.Close(pipe[0])
-	if e != 0 {
-		return 0, StageInit, e
-	}
-	var said [16]byte
-	for {
-		n, err := syscall.Read(pipe[0], said[:])
-		if err == syscall.EINTR {
-			continue
+	if flags&syscall.CLONE_VM == 0 {
+		if err := syscall.Pipe2(pipe[:], syscall.O_CLOEXEC); err != nil {
+			return 0, StageInit, errno(err)
 		}
-		if n < 16 {
-			return pid, 0, 0
-		}
-		w := (*[2]uint64)(unsafe.Pointer(&said))
-		return pid, Stage(w[0]), syscall.Errno(w[1])
+		report = pipe[1]
 	}
+	n, eno := p.clone(flags, report)
+	if report >= 0 {
+		syscall.Close(pipe[1])
+		if eno == 0 {
+			_, _ = syscall.Read(pipe[0], unsafe.Slice((*byte)(unsafe.Pointer(&p.said)), unsafe.Sizeof(p.said))) // nothing, or all of it
+		}
+		syscall.Close(pipe[0])
+	}
+	if eno != 0 {
+		return 0, StageInit, syscall.Errno(eno)
+	}
+	return int(n), Stage(p.said[0]), syscall.Errno(p.said[1])
 }
-
-//go:linkname runtimeBeforeFork syscall.runtime_BeforeFork
-func runtimeBeforeFork()
-
-//go:linkname runtimeAfterFork syscall.runtime_AfterFork
-func runtimeAfterFork()
-
-//go:linkname runtimeAfterForkInChild syscall.runtime_AfterForkInChild
-func runtimeAfterForkInChild()
 
 // keptCaps is Docker's default bounding set: CHOWN, DAC_OVERRIDE, FOWNER,
 // FSETID, KILL, SETGID, SETUID, SETPCAP, NET_BIND_SERVICE, NET_RAW,
@@ -163,38 +155,29 @@ const lastCap = 63
 
 // clone forks and, in the child, becomes the program. The child may share the
 // parent's memory and stack: it stays in this frame and never returns, and the
-// parent returns from it at once.
+// parent returns from it at once. An init has all signals blocked, and none
+// that its program would be born ignoring.
 //
 //go:norace
 //go:noinline
 //go:nocheckptr
-func (p *program) clone(report int) (pid, errno uintptr) {
-	limits, candidates, without, filter := p.limits, p.candidates[:len(p.candidates)-1], p.without, p.filter
+func (p *program) clone(flags uintptr, report int) (pid, errno uintptr) {
+	limits, candidates, without := p.limits, p.candidates[:len(p.candidates)-1], p.without
 	who := p.who
 	argv, envv := unsafe.Pointer(&p.argv[0]), unsafe.Pointer(&p.envv[0])
 	var (
-		act   [4]uint64 // SIG_DFL for every signal
 		empty uint64
 		e     syscall.Errno
 		what  [2]uint64
 		i     uintptr
 		fd    uintptr
-		flags = uintptr(syscall.SIGCHLD) | syscall.CLONE_VFORK | shared
 	)
-	if who != nil {
-		flags &^= shared // whoever is that user already could reach into the memory
-	}
-	runtimeBeforeFork() // the stack cannot grow until runtimeAfterFork
 	if pid, errno = vfork(flags, nil); errno != 0 || pid != 0 {
 		return pid, errno
 	}
 
 	// In the child. Raw calls only: there is one thread and no runtime.
-	runtimeAfterForkInChild()
 	what[0] = uint64(StageSetup)
-	for i = 1; i <= 64; i++ {
-		syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, i, uintptr(unsafe.Pointer(&act)), 0, 8, 0, 0)
-	}
 	syscall.RawSyscall6(syscall.SYS_RT_SIGPROCMASK, sigSetmask, uintptr(unsafe.Pointer(&empty)), 0, 8, 0, 0)
 	if _, _, e = syscall.RawSyscall(syscall.SYS_SETSID, 0, 0, 0); e != 0 {
 		goto failed
@@ -210,14 +193,15 @@ func (p *program) clone(report int) (pid, errno uintptr) {
 		}
 	}
 	fd = 3
-	if uintptr(report) != fd {
+	if report >= 0 {
 		if _, _, e = syscall.RawSyscall(syscall.SYS_DUP3, uintptr(report), fd, syscall.O_CLOEXEC); e != 0 {
 			goto failed
 		}
+		report = int(fd)
+		fd++
 	}
-	report = int(fd)
 	if without&WithoutDescriptors == 0 {
-		if _, _, e = syscall.RawSyscall(sysCloseRange, fd+1, uintptr(^uint32(0)), 0); e != 0 {
+		if _, _, e = syscall.RawSyscall(sysCloseRange, fd, uintptr(^uint32(0)), 0); e != 0 {
 			goto failed
 		}
 	}
@@ -241,12 +225,6 @@ func (p *program) clone(report int) (pid, errno uintptr) {
 			goto failed
 		}
 	}
-	if without&WithoutSeccomp == 0 { // last: nothing below is refused
-		what[0] = uint64(StageSetup)
-		if _, _, e = syscall.RawSyscall(sysSeccomp, seccompModeFilter, seccompSpecAllow, uintptr(unsafe.Pointer(filter))); e != 0 {
-			goto failed
-		}
-	}
 	what[0] = uint64(StageExec)
 	what[1] = uint64(syscall.ENOENT)
 	for j := range candidates {
@@ -259,7 +237,11 @@ func (p *program) clone(report int) (pid, errno uintptr) {
 
 failed:
 	what[1] = uint64(e)
-	syscall.RawSyscall(syscall.SYS_WRITE, uintptr(report), uintptr(unsafe.Pointer(&what)), 16)
+	if report < 0 {
+		p.said = what
+	} else {
+		syscall.RawSyscall(syscall.SYS_WRITE, uintptr(report), uintptr(unsafe.Pointer(&what)), 16)
+	}
 	for {
 		syscall.RawSyscall(syscall.SYS_EXIT_GROUP, 253, 0, 0)
 	}

@@ -5,54 +5,60 @@ import (
 	"unsafe"
 )
 
-// enter makes the tree of fds[0] this process's root.
-func (s *server) enter(m Message, fds []int) error {
-	if !s.parked || len(m.Nums) < 2 || len(m.Strs) < 1 {
-		return errMessage
+// enter makes the tree of fds[0] this process's root, once. The last descriptors
+// are lists of control groups' tasks; joined says whether it could put itself on
+// them.
+func (s *server) enter(m *Message, fds []int) (joined syscall.Errno, err error) {
+	if s.entered || len(m.Nums) < 3 || len(m.Strs) < 1 {
+		return 0, errMessage
 	}
-	shm, mounts := m.Nums[0], m.Nums[1]
-	if mounts < 0 || int64(len(fds)) != mounts+1 || int64(len(m.Strs)) != mounts+1 {
-		return errMessage
+	shm, mounts, groups := m.Nums[0], m.Nums[1], m.Nums[2]
+	if mounts < 0 || groups < 0 || int64(len(fds)) != 1+mounts+groups || int64(len(m.Strs)) != mounts+1 {
+		return 0, errMessage
 	}
-	if s.unready != nil {
-		return s.unready
+	for _, g := range fds[1+mounts:] {
+		// This very thread, and so nobody else has to stand still for it.
+		if _, err := syscall.Write(g, []byte("0")); err != nil {
+			joined = errno(err)
+		}
 	}
 	if err := syscall.Sethostname([]byte(m.Strs[0])); err != nil && !s.lacks(WithoutUTS) {
-		return failed("set host name", errno(err))
+		return joined, failed("set host name", errno(err))
 	}
 	root := fds[0]
-	if e := attach(root, s.spare); e != 0 {
-		return failed("attach root", e)
+	at, e := openat2(atCWD, "new", oPath|syscall.O_DIRECTORY, 0)
+	if e != 0 {
+		return joined, failed("find the attachment point", e)
+	}
+	e = attach(root, at)
+	if s.lacks(WithoutDescriptors) {
+		leak(at)
+	} else {
+		syscall.Close(at)
+	}
+	if e != 0 {
+		return joined, failed("attach root", e)
 	}
 	if err := s.moveIn(root, shm); err != nil {
-		return err
+		return joined, err
 	}
-	for i, fd := range fds[1:] {
+	for i, fd := range fds[1 : 1+mounts] {
 		if err := s.mountIn(root, fd, m.Strs[i+1]); err != nil {
-			return err
+			return joined, err
 		}
 	}
 	if err := s.pivot(root); err != nil {
-		return err
+		return joined, err
 	}
-	s.parked = false
+	s.entered = true
 	s.listenDNS()
-	for _, p := range m.Nums[2:] {
+	for _, p := range m.Nums[3:] {
 		if err := s.listen(int(p)); err != nil {
-			return err
+			return joined, err
 		}
 	}
-	return nil
-}
-
-// renew leaves behind what a tree's programs could have left in the
-// namespaces: System V IPC, message queues, sockets that wait.
-func (s *server) renew() error {
-	if err := syscall.Unshare(s.renewed()); err != nil {
-		return failed("renew namespaces", errno(err))
-	}
-	s.linked = false
-	return failed("bring loopback up", s.loopbackUp())
+	s.watch()
+	return joined, nil
 }
 
 // mountOn attaches a mount at a path of the tree, which is made if missing.
@@ -69,27 +75,22 @@ func mountOn(root, mount int, target string) error {
 	return failed("mount "+target, e)
 }
 
-// furniture is what every tree has. It is made while no tree is there yet, so
-// that a sandbox need not wait for some thirty mounts, and moves into the tree
-// in two steps.
-type furniture struct{ proc, dev, pts int } // roots of the mounts; -1: none
-
 const (
-	parkedProc = "fproc" // directories of the parking root
-	parkedDev  = "fdev"
-	usualShm   = 64 << 20 // bytes of /dev/shm, Docker's default
+	furnishedProc = "fproc" // directories of the first root
+	furnishedDev  = "fdev"
+	usualShm      = 64 << 20 // bytes of /dev/shm, Docker's default
 )
 
-// furnish mounts /dev, /dev/pts and /dev/shm in the parking root, and /proc for
-// this process's first tree: later ones get the same, as nothing of it is a
-// program's to change.
+// furnish mounts what every tree has, /proc, /dev, /dev/pts and /dev/shm, while no
+// tree is there yet, so that a sandbox need not wait for some thirty mounts: they
+// move into the tree in two steps.
 func (s *server) furnish() error {
 	dev, err := newMount("tmpfs", mountNoSuid|mountNoExec, "mode=755", "size=4m", "nr_inodes=4k")
 	if err != nil {
 		return err
 	}
 	defer syscall.Close(dev)
-	if err := mountOn(atCWD, dev, parkedDev); err != nil {
+	if err := mountOn(atCWD, dev, furnishedDev); err != nil {
 		return err
 	}
 	if err := devices(dev); err != nil {
@@ -103,22 +104,19 @@ func (s *server) furnish() error {
 	if err := mountOn(dev, pts, "pts"); err != nil {
 		return err
 	}
-	if err := s.keep(&s.next.pts, pts, oPath|syscall.O_DIRECTORY); err != nil {
+	if err := keep(&s.pts, pts, oPath|syscall.O_DIRECTORY); err != nil {
 		return err
 	}
 	if err := mountShm(dev, usualShm); err != nil {
 		return err
 	}
-	if err := s.keep(&s.next.dev, dev, oPath|syscall.O_DIRECTORY); err != nil {
+	if err := keep(&s.dev, dev, oPath|syscall.O_DIRECTORY); err != nil {
 		return err
 	}
-	if s.next.proc >= 0 {
-		return nil
-	}
-	return s.firstProc(dev)
+	return s.mountProc(dev)
 }
 
-func (s *server) firstProc(dev int) error {
+func (s *server) mountProc(dev int) error {
 	proc, err := newMount("proc", mountNoSuid|mountNoDev|mountNoExec)
 	if err != nil {
 		return err
@@ -128,10 +126,10 @@ func (s *server) firstProc(dev int) error {
 		return err
 	}
 	s.shareCounters(proc)
-	if err := mountOn(atCWD, proc, parkedProc); err != nil {
+	if err := mountOn(atCWD, proc, furnishedProc); err != nil {
 		return err
 	}
-	if err := s.keep(&s.next.proc, proc, syscall.O_RDONLY|syscall.O_DIRECTORY); err != nil {
+	if err := keep(&s.proc, proc, syscall.O_RDONLY|syscall.O_DIRECTORY); err != nil {
 		return err
 	}
 	if !s.lacks(WithoutMaskProc) {
@@ -171,39 +169,24 @@ func mountShm(dev int, size int64) error {
 	return mountOn(dev, mem, "shm")
 }
 
-// moveIn moves the furniture into a tree.
+// moveIn moves it into a tree.
 func (s *server) moveIn(root int, shm int64) error {
 	if shm != usualShm { // upon the usual one, which nobody sees any more
-		if err := mountShm(s.next.dev, shm); err != nil {
+		if err := mountShm(s.dev, shm); err != nil {
 			return err
 		}
 	}
-	if err := s.mountIn(root, s.next.proc, "proc"); err != nil {
+	if err := s.mountIn(root, s.proc, "proc"); err != nil {
 		return err
 	}
-	if err := s.mountIn(root, s.next.dev, "dev"); err != nil {
-		return err
-	}
-	for _, f := range [...][2]*int{{&s.proc, &s.next.proc}, {&s.dev, &s.next.dev}, {&s.pts, &s.next.pts}} {
-		if *f[0] >= 0 {
-			syscall.Close(*f[0])
-		}
-		*f[0], *f[1] = *f[1], -1
-	}
-	return nil
+	return s.mountIn(root, s.dev, "dev")
 }
 
-// keep replaces a descriptor that outlives the request.
-func (s *server) keep(to *int, mount int, flags uint64) error {
+// keep opens a mount's root for as long as the init lives.
+func keep(to *int, mount int, flags uint64) error {
 	fd, e := openat2(mount, ".", flags, 0)
-	if e != 0 {
-		return failed("reopen mount", e)
-	}
-	if *to >= 0 {
-		syscall.Close(*to)
-	}
 	*to = fd
-	return nil
+	return failed("reopen mount", e)
 }
 
 // devices fills /dev. The nodes are the host's, bound one by one: a user
@@ -326,20 +309,12 @@ func (s *server) pivot(root int) error {
 	if err := syscall.Fchdir(root); err != nil {
 		return failed("enter root", errno(err))
 	}
-	if err := syscall.PivotRoot(".", "."); err != nil {
-		return failed("pivot root", errno(err))
-	}
-	s.behind = true
-	return nil
+	return failed("pivot root", errno(syscall.PivotRoot(".", ".")))
 }
 
 // leave lets go of the old root, which lies upon the new one since pivot. The
 // kernel takes longer for it than for all the rest.
 func (s *server) leave() error {
-	if !s.behind {
-		return nil
-	}
-	s.behind = false
 	if s.lacks(WithoutOldRoot) {
 		return nil
 	}
@@ -349,73 +324,17 @@ func (s *server) leave() error {
 	return failed("enter root", errno(syscall.Chdir("/")))
 }
 
-// park leaves the tree for an empty one, so that nothing here refers to it any
-// more when the answer is sent. No process but this one is left.
-func (s *server) park() error {
-	if s.parked {
-		return nil
-	}
-	s.closeRelays()
-	s.closeDNS()
-	root, err := newMount("tmpfs", mountNoSuid|mountNoDev|mountNoExec, "mode=700", "size=64k", "nr_inodes=16")
-	if err != nil {
-		return err
-	}
-	defer syscall.Close(root)
-	for _, d := range [...]string{"new", "hostdev", parkedProc, parkedDev} {
-		if err := syscall.Mkdirat(root, d, 0o700); err != nil {
-			return failed("make "+d, errno(err))
-		}
-	}
-	old, e := openat2(atCWD, ".", oPath|syscall.O_DIRECTORY, 0)
-	if e == 0 {
-		e = attach(root, old)
-		syscall.Close(old)
-	}
-	if e != 0 {
-		return failed("attach empty root", e)
-	}
-	if err := mountOn(root, s.proc, parkedProc); err != nil {
-		return err
-	}
-	s.next.proc, s.proc = s.proc, -1
-	if err := mountOn(root, s.dev, "hostdev"); err != nil {
-		return err
-	}
-	for _, fd := range [...]*int{&s.pts, &s.dev} {
-		syscall.Close(*fd)
-		*fd = -1
-	}
-	if err := s.pivot(root); err != nil {
-		return err
-	}
-	if err := s.leave(); err != nil {
-		return err
-	}
-	at, e := openat2(root, "new", oPath|syscall.O_DIRECTORY, 0)
-	if e != 0 {
-		return failed("find the attachment point", e)
-	}
-	if s.spare >= 0 {
-		syscall.Close(s.spare)
-	}
-	s.spare, s.parked = at, true
-	return nil
-}
-
 // listen opens a relayed port on the sandbox's loopback. Whoever connects is
 // handed to the host as an open socket.
 func (s *server) listen(port int) error {
 	for _, family := range [...]int{syscall.AF_INET, syscall.AF_INET6} {
-		fd, err := syscall.Socket(family, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+		fd, err := syscall.Socket(family, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC|syscall.SOCK_NONBLOCK, 0)
 		if err != nil {
 			if family == syscall.AF_INET6 {
 				continue // a kernel without IPv6
 			}
 			return failed("open relay", errno(err))
 		}
-		// Connections of before a snapshot may linger.
-		_ = syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1)
 		var addr syscall.Sockaddr = &syscall.SockaddrInet4{Port: port, Addr: [4]byte{127, 0, 0, 1}}
 		if family == syscall.AF_INET6 {
 			_ = syscall.SetsockoptInt(fd, syscall.IPPROTO_IPV6, syscall.IPV6_V6ONLY, 1)
@@ -431,33 +350,22 @@ func (s *server) listen(port int) error {
 			}
 			return failed("relay port "+itoa(int64(port)), errno(err))
 		}
-		s.relays = append(s.relays, fd)
-		s.accepting.Add(1)
-		go s.accept(fd, port)
+		s.relays = append(s.relays, relay{fd, port})
 	}
 	return nil
 }
 
-func (s *server) accept(fd, port int) {
-	defer s.accepting.Done()
-	for {
-		c, _, err := syscall.Accept4(fd, syscall.SOCK_CLOEXEC)
-		switch err {
-		case nil:
-			_ = Send(s.sock, Message{Kind: Conn, Nums: []int64{int64(port)}}, c) // the reader's end closes it otherwise
-			syscall.Close(c)
-		case syscall.EINTR, syscall.ECONNABORTED:
-		default:
-			return // closeRelays shut it down
-		}
+// accept hands out one connection.
+func (s *server) accept(i int) {
+	c, _, e := syscall.Syscall6(syscall.SYS_ACCEPT4, uintptr(s.relays[i].fd), 0, 0, syscall.SOCK_CLOEXEC, 0, 0)
+	switch e {
+	case 0:
+		_ = s.tell(Message{Kind: Conn, Nums: []int64{int64(s.relays[i].port)}}, int(c)) // the reader's end closes it otherwise
+		syscall.Close(int(c))
+	case syscall.EAGAIN, syscall.EINTR, syscall.ECONNABORTED: // whoever it was has gone
+	default:
+		syscall.Close(s.relays[i].fd)
+		s.relays = append(s.relays[:i], s.relays[i+1:]...)
+		s.watch()
 	}
-}
-
-func (s *server) closeRelays() {
-	for _, fd := range s.relays {
-		_ = syscall.Shutdown(fd, syscall.SHUT_RDWR)
-	}
-	s.accepting.Wait()
-	CloseAll(s.relays)
-	s.relays = nil
 }

@@ -1,39 +1,47 @@
 package pid1
 
-import "syscall"
+import (
+	"syscall"
+	"unsafe"
+)
 
 // identity is who a program runs as.
 type identity struct {
+	known    bool
 	uid, gid uint32
 	groups   []uint32 // and one more, so that there is an address to take
+	home     []byte   // of the environment, as HOME=…
 }
 
 // startAs runs a program as a user of the tree's own files: see StartAs. The
 // files are somebody else's and may say anything; the ids that they give are
 // the sandbox's.
-func (s *server) startAs(m Message, fds []int) error {
+func (s *server) startAs(m *Message, fds []int) error {
 	if len(m.Strs) < 1 {
 		return s.refuse(m.ID, StageInit, errMessage)
 	}
-	who, home, err := lookUpUser(m.Strs[0], readRecords)
+	home, err := s.who.lookUp(m.Strs[0], s)
 	if err != nil {
 		return s.refuse(m.ID, StageUser, err)
 	}
-	m.Strs = m.Strs[1:]
+	copy(m.Strs, m.Strs[1:])
+	m.Strs = m.Strs[:len(m.Strs)-1]
 	if !hasHome(m) {
-		m.Strs = append(m.Strs, "HOME="+home)
+		s.who.home = append(append(append(s.who.home[:0], "HOME="...), home...), 0)
+		m.Strs = append(m.Strs, unsafe.String(&s.who.home[0], len(s.who.home)-1))
 	}
 	// Streams can be opened by name, as /dev/stdout; what refuses it works otherwise.
 	for _, fd := range fds {
-		_ = syscall.Fchown(fd, int(who.uid), int(who.gid))
+		_ = syscall.Fchown(fd, int(s.who.uid), int(s.who.gid))
 	}
-	s.who = who
-	defer func() { s.who = nil }()
-	return s.start(m, fds)
+	s.who.known = true
+	err = s.start(m, fds)
+	s.who.known = false
+	return err
 }
 
 // hasHome looks through the environment of a start.
-func hasHome(m Message) bool {
+func hasHome(m *Message) bool {
 	if len(m.Nums) < 5 || m.Nums[3] < 0 || m.Nums[4] < 0 || m.Nums[3]+m.Nums[4]+1 > int64(len(m.Strs)) {
 		return true // start will refuse it
 	}
@@ -45,9 +53,15 @@ func hasHome(m Message) bool {
 	return false
 }
 
-// lookUpUser finds the ids of NAME or NUMBER, with a :GROUP or not, as
-// container engines do: a number need not be in the files.
-func lookUpUser(user string, read func(file string) string) (*identity, string, error) {
+// books are the files that know users and groups.
+type books interface {
+	passwd() string
+	group() string
+}
+
+// lookUp finds the ids of NAME or NUMBER, with a :GROUP or not, as container
+// engines do: a number need not be in the files. It returns the user's home.
+func (who *identity) lookUp(user string, in books) (home string, err error) {
 	name, group, hasGroup := user, "", false
 	for i := range len(user) {
 		if user[i] == ':' {
@@ -58,50 +72,54 @@ func lookUpUser(user string, read func(file string) string) (*identity, string, 
 	if name == "" {
 		name = "0"
 	}
-	who, home := &identity{}, "/"
+	*who = identity{groups: who.groups[:0], home: who.home}
+	home = "/"
 	found := false
-	eachRecord(read("/etc/passwd"), func(f []string) bool {
-		if len(f) >= 6 && (f[0] == name || f[2] == name) {
-			uid, ok := parseID(f[2])
-			gid, ok2 := parseID(f[3])
-			if ok && ok2 {
-				who.uid, who.gid, name, found = uid, gid, f[0], true
-				if f[5] != "" {
-					home = f[5]
-				}
+	for text := in.passwd(); text != "" && !found; {
+		var f record
+		text = f.next(text)
+		if f.n < 6 || (f.at[0] != name && f.at[2] != name) {
+			continue
+		}
+		uid, ok := parseID(f.at[2])
+		gid, ok2 := parseID(f.at[3])
+		if ok && ok2 {
+			who.uid, who.gid, name, found = uid, gid, f.at[0], true
+			if f.at[5] != "" {
+				home = f.at[5]
 			}
 		}
-		return !found
-	})
+	}
 	if !found {
 		uid, ok := parseID(name)
 		if !ok && name != "root" {
-			return nil, "", &failure{"find user " + name + " in /etc/passwd", syscall.ENOENT}
+			return "", &failure{"find user " + name + " in /etc/passwd", syscall.ENOENT}
 		}
 		if who.uid = uid; uid == 0 {
 			home = "/root"
 		}
 	}
 	if hasGroup {
-		gid, ok := lookUpGroup(group, read)
+		gid, ok := lookUpGroup(group, in)
 		if !ok {
-			return nil, "", &failure{"find group " + group + " in /etc/group", syscall.ENOENT}
+			return "", &failure{"find group " + group + " in /etc/group", syscall.ENOENT}
 		}
 		who.gid = gid
 	} else {
-		who.groups = groupsOf(name, read)
+		who.join(name, in)
 	}
 	who.groups = append(who.groups, 0)
-	return who, home, nil
+	return home, nil
 }
 
-func lookUpGroup(group string, read func(file string) string) (gid uint32, ok bool) {
-	eachRecord(read("/etc/group"), func(f []string) bool {
-		if len(f) >= 3 && f[0] == group {
-			gid, ok = parseID(f[2])
+func lookUpGroup(group string, in books) (gid uint32, ok bool) {
+	for text := in.group(); text != "" && !ok; {
+		var f record
+		text = f.next(text)
+		if f.n >= 3 && f.at[0] == group {
+			gid, ok = parseID(f.at[2])
 		}
-		return !ok
-	})
+	}
 	if !ok {
 		gid, ok = parseID(group)
 	}
@@ -111,31 +129,43 @@ func lookUpGroup(group string, read func(file string) string) (gid uint32, ok bo
 // maxGroups is what a user may be a member of; the kernel takes 65,536.
 const maxGroups = 1024
 
-// groupsOf lists the groups that name a user as a member.
-func groupsOf(name string, read func(file string) string) (all []uint32) {
-	eachRecord(read("/etc/group"), func(f []string) bool {
-		if len(f) < 4 {
-			return true
+// join adds the groups that name a user as a member.
+func (who *identity) join(name string, in books) {
+	for text := in.group(); text != "" && len(who.groups) < maxGroups; {
+		var f record
+		text = f.next(text)
+		if f.n < 4 || !lists(f.at[3], name) {
+			continue
 		}
-		for _, member := range fields(f[3], ',') {
-			if member == name {
-				if gid, ok := parseID(f[2]); ok {
-					all = append(all, gid)
-				}
-				break
+		if gid, ok := parseID(f.at[2]); ok {
+			who.groups = append(who.groups, gid)
+		}
+	}
+}
+
+// lists reports whether a name is among those between commas.
+func lists(names, name string) bool {
+	from := 0
+	for i := 0; i <= len(names); i++ {
+		if i == len(names) || names[i] == ',' {
+			if names[from:i] == name {
+				return true
 			}
+			from = i + 1
 		}
-		return len(all) < maxGroups
-	})
-	return all
+	}
+	return false
 }
 
 // maxRecords is how much of such a file is read, in bytes.
 const maxRecords = 1 << 20
 
-// readRecords reads a file of the tree. One that is missing, or is none, is
-// empty.
-func readRecords(file string) string {
+func (s *server) passwd() string { return readRecords("/etc/passwd", &s.users) }
+func (s *server) group() string  { return readRecords("/etc/group", &s.groups) }
+
+// readRecords reads a file of the tree into a buffer that grows with it. One
+// that is missing, or is none, is empty.
+func readRecords(file string, buf *[]byte) string {
 	fd, e := openat2(atCWD, file, syscall.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if e != 0 {
 		return ""
@@ -145,7 +175,10 @@ func readRecords(file string) string {
 	if syscall.Fstat(fd, &st) != nil || st.Mode&syscall.S_IFMT != syscall.S_IFREG {
 		return ""
 	}
-	text := make([]byte, min(st.Size, maxRecords))
+	if size := int(min(st.Size, maxRecords)); cap(*buf) < size {
+		*buf = make([]byte, min(2*size, maxRecords))
+	}
+	text := (*buf)[:min(int(st.Size), maxRecords, cap(*buf))]
 	n := 0
 	for n < len(text) {
 		m, err := syscall.Read(fd, text[n:])
@@ -157,36 +190,32 @@ func readRecords(file string) string {
 		}
 		n += m
 	}
-	return string(text[:n])
+	return unsafe.String(unsafe.SliceData(text), n)
 }
 
-// eachRecord goes through lines of fields between colons.
-func eachRecord(text string, f func([]string) bool) {
-	for len(text) > 0 {
-		line := text
-		text = ""
-		for i := range len(line) {
-			if line[i] == '\n' {
-				line, text = line[:i], line[i+1:]
-				break
-			}
-		}
-		if !f(fields(line, ':')) {
-			return
-		}
-	}
+// record is a line of fields between colons, of which the first are kept.
+type record struct {
+	at [7]string
+	n  int
 }
 
-// fields splits at every separator.
-func fields(s string, sep byte) (out []string) {
+// next reads the first line of a text and returns the rest.
+func (f *record) next(text string) string {
 	from := 0
-	for i := range len(s) {
-		if s[i] == sep {
-			out = append(out, s[from:i])
-			from = i + 1
+	for i := 0; ; i++ {
+		end := i == len(text) || text[i] == '\n'
+		if !end && text[i] != ':' {
+			continue
+		}
+		if f.n < len(f.at) {
+			f.at[f.n] = text[from:i]
+			f.n++
+		}
+		from = i + 1
+		if end {
+			return text[min(from, len(text)):]
 		}
 	}
-	return append(out, s[from:])
 }
 
 // parseID reads a user or group id; the last number means "none".

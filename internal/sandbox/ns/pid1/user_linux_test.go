@@ -9,9 +9,10 @@ const passwd = "root:x:0:0:root:/root:/bin/sh\nbad line\napp:x:1000:100:App:/hom
 	"numbers:x:nine:1::/:\nhomeless:x:7:7:::\nhigh:x:4294967295:0::/:\n1000:x:55:55:not by number first:/n:\n"
 const groups = "root:x:0:\nusers:x:100:\ndata:x:2000:homeless,app\nmore:x:2001:app\nodd:x:x:app\n"
 
-func records(file string) string {
-	return map[string]string{"/etc/passwd": passwd, "/etc/group": groups}[file]
-}
+type texts struct{ users, groups string }
+
+func (t texts) passwd() string { return t.users }
+func (t texts) group() string  { return t.groups }
 
 func TestLookUpUser(t *testing.T) {
 	for _, c := range []struct {
@@ -29,7 +30,8 @@ func TestLookUpUser(t *testing.T) {
 		{"root", "/root", 0, 0, nil},
 		{":data", "/root", 0, 2000, nil},
 	} {
-		who, home, err := lookUpUser(c.user, records)
+		var who identity
+		home, err := who.lookUp(c.user, texts{passwd, groups})
 		if err != nil {
 			t.Errorf("%s: %v", c.user, err)
 			continue
@@ -39,12 +41,14 @@ func TestLookUpUser(t *testing.T) {
 		}
 	}
 	for _, user := range []string{"nobody", "numbers", "high", "app:nogroup", "4294967295", "-1", "app:-1", "99999999999"} {
-		if who, _, err := lookUpUser(user, records); err == nil {
+		var who identity
+		if _, err := who.lookUp(user, texts{passwd, groups}); err == nil {
 			t.Errorf("%s: %+v", user, who)
 		}
 	}
 	// An image without those files still has its root.
-	if who, home, err := lookUpUser("root", func(string) string { return "" }); err != nil || who.uid != 0 || home != "/root" {
+	var who identity
+	if home, err := who.lookUp("root", texts{}); err != nil || who.uid != 0 || home != "/root" {
 		t.Error(who, home, err)
 	}
 }
@@ -53,12 +57,8 @@ func FuzzLookUpUser(f *testing.F) {
 	f.Add("app:data", passwd, groups)
 	f.Add("0", "0:::0", ":")
 	f.Fuzz(func(t *testing.T, user, passwd, group string) {
-		who, _, err := lookUpUser(user, func(file string) string {
-			if file == "/etc/group" {
-				return group
-			}
-			return passwd
-		})
+		var who identity
+		_, err := who.lookUp(user, texts{passwd, group})
 		if err == nil && (who.uid == 1<<32-1 || who.gid == 1<<32-1 || len(who.groups) > maxGroups+2) {
 			t.Errorf("%+v", who)
 		}

@@ -1,13 +1,15 @@
 package pid1
 
-import "errors"
+import (
+	"errors"
+	"unsafe"
+)
 
 // Kind is what a message asks or tells.
 type Kind byte
 
 const (
 	Enter Kind = iota + 1
-	Park
 	Kill
 	Start
 	Signal
@@ -18,9 +20,11 @@ const (
 	Started
 	Exited
 	Conn
-	Filter
+	Filters
 	StartAs
 	Link
+	Bear
+	Born
 	spilled // the content lies in the first descriptor, a memfd of Nums[0] bytes
 )
 
@@ -43,10 +47,10 @@ type Message struct {
 	Strs []string
 }
 
-// Marker is argv[0] of an init.
+// Marker is argv[0] of a zygote, and so of every init.
 const Marker = "assay-ns-init"
 
-// BackToRoot as argv[1] says that the init was started below another root
+// BackToRoot as argv[1] says that the zygote was started below another root
 // directory than the one it works in, which is its working directory.
 const BackToRoot = "back-to-root"
 
@@ -64,8 +68,11 @@ var errMessage = errors.New("malformed message")
 var errEnd = errors.New("end of socket")
 
 // Encode returns the bytes of m.
-func (m Message) Encode() []byte {
-	b := make([]byte, 0, 64)
+func (m Message) Encode() []byte { return m.append(make([]byte, 0, 64)) }
+
+// append appends them to b. A zero byte ends each string, so that whoever has
+// the bytes has what the kernel takes for a string.
+func (m Message) append(b []byte) []byte {
 	b = append(b, byte(m.Kind))
 	b = appendUvarint(b, uint64(m.ID))
 	b = appendUvarint(b, uint64(len(m.Nums)))
@@ -75,30 +82,42 @@ func (m Message) Encode() []byte {
 	b = appendUvarint(b, uint64(len(m.Strs)))
 	for _, s := range m.Strs {
 		b = appendUvarint(b, uint64(len(s)))
-		b = append(b, s...)
+		b = append(append(b, s...), 0)
 	}
 	return b
 }
 
 // Decode reads what Encode wrote.
 func Decode(b []byte) (Message, error) {
-	if len(b) == 0 {
+	var m Message
+	if !m.view(b) {
 		return Message{}, errMessage
 	}
+	for i, s := range m.Strs {
+		m.Strs[i] = string([]byte(s))
+	}
+	return m, nil
+}
+
+// view is Decode without making anything that m has room for: the strings lie
+// in b, each with a zero byte behind it.
+func (m *Message) view(b []byte) bool {
+	m.Nums, m.Strs = m.Nums[:0], m.Strs[:0]
+	if len(b) == 0 {
+		return false
+	}
 	r := reader{b: b[1:]}
-	m := Message{Kind: Kind(b[0]), ID: uint32(r.uvarint())}
+	m.Kind, m.ID = Kind(b[0]), uint32(r.uvarint())
 	n := r.count()
 	for i := 0; i < n && !r.bad; i++ {
 		m.Nums = append(m.Nums, r.varint())
 	}
 	n = r.count()
 	for i := 0; i < n && !r.bad; i++ {
-		m.Strs = append(m.Strs, string(r.bytes()))
+		s := r.bytes()
+		m.Strs = append(m.Strs, unsafe.String(unsafe.SliceData(s), len(s)))
 	}
-	if r.bad || len(r.b) > 0 {
-		return Message{}, errMessage
-	}
-	return m, nil
+	return !r.bad && len(r.b) == 0
 }
 
 type reader struct {
@@ -147,12 +166,14 @@ func (r *reader) count() int {
 	return int(v)
 }
 
+// bytes is a string; the zero byte behind it is not of it.
 func (r *reader) bytes() []byte {
 	n := r.count()
-	if r.bad {
+	if r.bad || n == len(r.b) || r.b[n] != 0 {
+		r.bad = true
 		return nil
 	}
 	s := r.b[:n]
-	r.b = r.b[n:]
+	r.b = r.b[n+1:]
 	return s
 }

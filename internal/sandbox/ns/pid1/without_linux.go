@@ -45,20 +45,6 @@ func withoutOf(args []string) uint64 {
 // lacks reports whether a wall is left out.
 func (s *server) lacks(wall uint64) bool { return s.without&wall != 0 }
 
-// renewed are the namespaces that a fresh tree gets anew.
-func (s *server) renewed() int {
-	flags := syscall.CLONE_NEWIPC | syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS
-	for _, w := range [...]struct {
-		wall uint64
-		flag int
-	}{{WithoutNet, syscall.CLONE_NEWNET}, {WithoutIPC, syscall.CLONE_NEWIPC}, {WithoutUTS, syscall.CLONE_NEWUTS}} {
-		if s.lacks(w.wall) {
-			flags &^= w.flag
-		}
-	}
-	return flags
-}
-
 // leak lets programs inherit a descriptor of before the tree.
 func leak(fd int) {
 	_, _, _ = syscall.RawSyscall(syscall.SYS_FCNTL, uintptr(fd), syscall.F_SETFD, 0)
