@@ -8,8 +8,9 @@
 //
 // A [Backend] owns one keeper: this program re-executed in a user and mount
 // namespace of its own, where it is root of nothing but that. The keeper holds
-// every file system of every sandbox and spawns one init per sandbox
-// (package pid1), the first process of further, nested namespaces. The
+// every file system of every sandbox and a zygote (package pid1), of which it
+// has one init per sandbox copied, the first process of further, nested
+// namespaces. The
 // backend talks to the keeper and directly to each init over inherited
 // SEQPACKET sockets; there is no path, port or token that somebody else could
 // connect to.
@@ -28,7 +29,7 @@
 // and a work directory. A sandbox's tree is an overlay of its image's layers,
 // frozen volumes, and one volume that is written. To snapshot is to kill every
 // process, to freeze the volume and to lay a new one upon it: nothing is
-// copied. Volumes are counted; the last sandbox or snapshot that uses one frees
+// copied. A new tree, as after a reset, has a new init. Volumes are counted; the last sandbox or snapshot that uses one frees
 // it. Overlays are never attached where the keeper spawns from, so that a new
 // sandbox sees nothing of another one, not even for a moment.
 //
@@ -56,6 +57,6 @@
 //
 // Every program runs with no_new_privs, Docker's default capabilities, and a
 // filter that refuses at least what Docker's default profile refuses. The
-// keeper compiles it once; each init has it from birth and installs it in each
-// program as its last step before exec, since it needs more itself.
+// keeper compiles it once; each init has it from birth and takes it upon itself
+// once it has entered its tree, so that programs inherit it.
 package ns

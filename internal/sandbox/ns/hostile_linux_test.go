@@ -233,6 +233,11 @@ func attack(args []string) int {
 			fmt.Println(name, err)
 		}
 		return 0
+	case name == "pester":
+		if err := pester(); err != nil {
+			fmt.Println(err)
+		}
+		return 0
 	case name == "nothing":
 		return 0
 	}

@@ -152,8 +152,7 @@ func (s *spawner) startZygote() error {
 		return err
 	}
 	s.answers.P = s.zygote
-	attr := &syscall.ProcAttr{
-		Dir: "/",
+	attr := &syscall.ProcAttr{ // in this thread's directory: it is the way back to its root
 		// One processor: it waits nearly always, and need not look for the limits of a
 		// container to know. No collection: an init could not (package pid1).
 		Env: []string{"GOMAXPROCS=1", "GOGC=off", "GODEBUG=containermaxprocs=0,updatemaxprocs=0"},

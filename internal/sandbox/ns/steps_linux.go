@@ -45,9 +45,9 @@ func (b *Backend) Needs(measure string) map[string]int {
 	case "create", "fork": // backend, keeper, init, backend
 		return map[string]int{stepWakeup: 3, stepOverlayMount: 1, stepMoveMount: 3, stepPivot: 1}
 	case "exec": // there and back
-		return map[string]int{stepWakeup: 3, stepSeccomp: 1, stepProgram: 1}
-	case "reset", "snapshot": // parks, then as create; the old tree ends in the background
-		return map[string]int{stepWakeup: 5, stepTmpfs: 1, stepMoveMount: 6, stepPivot: 2, stepUnmount: 1, stepOverlayMount: 1}
+		return map[string]int{stepWakeup: 3, stepProgram: 1}
+	case "reset", "snapshot": // the end of an init, then as create; the old tree ends in the background
+		return map[string]int{stepWakeup: 4, stepInitEnd: 1, stepMoveMount: 3, stepPivot: 1, stepOverlayMount: 1}
 	case "destroy":
 		return map[string]int{stepWakeup: 2, stepInitEnd: 1}
 	case "cycles_1", "cycles_2", "cycles_8", "cycles_64":

@@ -1,16 +1,24 @@
-// Package pid1 is the first process of a sandbox: the program that the ns
-// backend re-executes inside fresh namespaces, and the messages it speaks.
+// Package pid1 is the first process of a sandbox, and the messages it speaks.
 //
-// It enters a tree (mounts, pivot_root), leaves it again, starts programs with
-// fewer rights than its own, passes on signals, reaps, and hands out connections
-// to relayed ports and, where a network is wanted, an interface. It never opens
-// a path that a program inside could have moved without staying below the
-// tree's root, and holds no descriptor of the host's beyond those it was sent.
+// The ns backend re-executes this program once, as a zygote. Each init is a copy
+// of it, forked into fresh namespaces: it costs no start of a program, and little
+// memory of its own. An init enters one tree (mounts, pivot_root), takes the
+// filter of system calls upon itself, starts programs with fewer rights than its
+// own, passes on signals, reaps, and hands out connections to relayed ports and,
+// where a network is wanted, an interface. It never opens a path that a program
+// inside could have moved without staying below the tree's root, and holds no
+// descriptor of the host's beyond those it was sent.
 //
-// The package depends on syscall and sync alone. Go initialises packages in the
-// order of their import paths as their dependencies allow, so that it takes
-// over before the rest of the program has initialised: a sandbox then costs
-// the boot of a small program in time and memory, however large assay grows.
+// The package depends on syscall alone. Go initialises packages in the order of
+// their import paths as their dependencies allow, so that it takes over before
+// the rest of the program has initialised.
+//
+// # One thread
+//
+// A copy of a Go program has one of its threads. So an init has no goroutines,
+// waits in one place (see server.await), never collects garbage, and makes none
+// in what it does again and again: messages and files are read into the same
+// memory every time. A refusal may cost a hundred bytes.
 //
 // # Messages
 //
@@ -18,13 +26,16 @@
 // packet comes in a memfd, the first of its descriptors. Requests carry an id
 // of the caller's choice that the reply repeats.
 //
-//	enter   strs: host name, then a target per mount; nums: bytes of /dev/shm,
-//	        number of mounts, then the relayed ports; fds: root, then the mounts → ok
-//	filter  strs: an array of struct sock_filter that every program gets; has no answer
+//	filters strs: arrays of struct sock_filter that every program gets, in a sandbox of one
+//	        id and of many; to a zygote, first; has no answer
+//	bear    nums: clone flags, number of ids (0: the parent's own alone); fds: the socket of
+//	        the init to be → born (nums: pid; fds: pidfd), refused (nums: errno)
+//	enter   once; strs: host name, then a target per mount; nums: bytes of /dev/shm,
+//	        number of mounts, of control groups, then the relayed ports; fds: root, then
+//	        the mounts, then the groups' lists of tasks → ok (nums: errno of joining them)
 //	link    hands out what names are asked on, and an interface: nums and strs as [LinkNums] says;
 //	        fds: /dev/net/tun as an open path, or none → ok (fds: the socket, the interface unless it was
 //	        handed out before)
-//	park    ends every process and leaves the tree; nums: fresh namespaces? → ok
 //	kill    ends every process → ok
 //	start   strs: directory, candidates of the program's path, argv, env; nums: terminal?, rows,
 //	        columns, number of candidates, of argv, then (rlimit, value) pairs;
