@@ -225,13 +225,12 @@ func (s *Sandbox) change(ctx context.Context, q request) error {
 // has entered it. fds are what the request mentions.
 func (s *Sandbox) replace(ctx context.Context, q request, fds []int) error {
 	c := newInitConn(s)
-	group := s.confined.group
-	doors, err := group.Doors()
+	doors, all, err := s.confined.group.Doors()
 	defer func() { closeFDs(doors) }()
 	if err != nil {
 		s.unconfine(err)
 		closeFDs(doors)
-		group, doors = nil, nil
+		doors, all = nil, true
 	}
 	m, entered := s.enter(c, len(doors))
 	q.Enter, q.Groups = m.Encode(), len(doors)
@@ -243,17 +242,19 @@ func (s *Sandbox) replace(ctx context.Context, q request, fds []int) error {
 	if err := s.succeed(c, r.Pid, out); err != nil {
 		return err
 	}
-	joined := group.Add(r.Pid)
-	a, out, err := c.await(ctx, entered)
+	if !all {
+		err = s.confined.group.Add(r.Pid)
+	}
+	a, out, eerr := c.await(ctx, entered)
 	closeFDs(out)
+	if eerr != nil {
+		return eerr
+	}
+	if err == nil && len(a.Nums) == 1 && a.Nums[0] != 0 {
+		err = syscall.Errno(a.Nums[0])
+	}
 	if err != nil {
-		return err
-	}
-	if len(a.Nums) == 1 && a.Nums[0] != 0 {
-		joined = syscall.Errno(a.Nums[0])
-	}
-	if joined != nil {
-		s.unconfine(joined)
+		s.unconfine(err)
 	}
 	return nil
 }

@@ -88,15 +88,9 @@ func optional(file, text string) error {
 	return nil
 }
 
-// Add moves a process in where no door leads; its children will be born there.
+// Add moves a process in; its children will be born there.
 func (g *Group) Add(pid int) error {
-	if g == nil {
-		return nil
-	}
-	for p, dir := range g.dirs {
-		if !p.v2 {
-			continue
-		}
+	for _, dir := range g.dirs {
 		if err := write(dir+"/cgroup.procs", strconv.Itoa(pid)); err != nil {
 			return fmt.Errorf("control group: %w", err)
 		}
@@ -107,23 +101,25 @@ func (g *Group) Add(pid int) error {
 // Doors are lists of tasks, open for writing, by which a process of a single
 // thread puts itself in: it writes 0. Moving another process makes the kernel
 // wait until nobody forks anywhere, some 8 ms; who moves itself waits for
-// nobody. Version 2 has no such doors. They are the caller's to close, even
-// with an error.
-func (g *Group) Doors() (fds []int, err error) {
+// nobody. Version 2 has none: all says whether they do instead of Add. They are
+// the caller's to close, even with an error.
+func (g *Group) Doors() (fds []int, all bool, err error) {
 	if g == nil {
-		return nil, nil
+		return nil, true, nil
 	}
+	all = true
 	for p, dir := range g.dirs {
 		if p.v2 {
+			all = false
 			continue
 		}
 		fd, err := unix.Open(dir+"/tasks", unix.O_WRONLY|unix.O_CLOEXEC, 0)
 		if err != nil {
-			return fds, fmt.Errorf("control group %s: %w", dir, err)
+			return fds, false, fmt.Errorf("control group %s: %w", dir, err)
 		}
 		fds = append(fds, fd)
 	}
-	return fds, nil
+	return fds, all, nil
 }
 
 // HoldsMemory reports whether the kernel holds a memory limit of the group.

@@ -4,9 +4,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 func openTree(t *testing.T) *Tree {
@@ -187,4 +191,51 @@ func TestOthersStay(t *testing.T) {
 		t.Error(err)
 	}
 	_ = outer.Wait()
+}
+
+// Who goes in by a door, a single thread here, is in.
+func TestDoors(t *testing.T) {
+	tree := openTree(t)
+	g, err := tree.New("box", Limits{Memory: 64 << 20, Pids: 50, CPUs: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Remove()
+	doors, _, err := g.Doors()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(doors) == 0 {
+		t.Skip("no hierarchy of version 1")
+	}
+	tid := make(chan int)
+	leave := make(chan struct{})
+	go func() {
+		runtime.LockOSThread() // it ends in there
+		for _, d := range doors {
+			if _, err := unix.Write(d, []byte("0")); err != nil {
+				t.Error(err)
+			}
+			unix.Close(d)
+		}
+		tid <- unix.Gettid()
+		<-leave
+		for p := range g.dirs {
+			if err := os.WriteFile(filepath.Dir(p.dir)+"/tasks", []byte("0"), 0); err != nil && !p.v2 {
+				t.Error(err)
+			}
+		}
+		close(tid)
+	}()
+	me := strconv.Itoa(<-tid)
+	defer func() {
+		close(leave)
+		<-tid
+	}()
+	for p, dir := range g.dirs {
+		b, err := os.ReadFile(dir + "/tasks")
+		if err != nil && !p.v2 || err == nil && strings.TrimSpace(string(b)) != me {
+			t.Errorf("%s has %q, not %s: %v", dir, b, me, err)
+		}
+	}
 }
