@@ -36,15 +36,16 @@ func (a *asked) relay(ctx context.Context, stall *watchdog, out *outgoing, res *
 		switch {
 		case a.call.Answered > a.s.g.conf.Limits.Response:
 			a.call.Err = &model.Error{Kind: model.ErrMalformed, Status: res.StatusCode, Message: fmt.Sprintf("the answer is larger than %d bytes", a.s.g.conf.Limits.Response)}
-		case ctx.Err() != nil || p.gone:
-			a.call.Err = cause(ctx)
-		case err == io.EOF:
+		case !p.gone && (err == io.EOF || res.ContentLength >= 0 && a.call.Answered == res.ContentLength):
+			// An agent may hang up as soon as it has all of it.
 			p.end()
 			if !p.headed {
 				a.w.WriteHeader(res.StatusCode)
 			}
 			a.over()
 			return nil
+		case ctx.Err() != nil || p.gone:
+			a.call.Err = cause(ctx)
 		case err != nil:
 			a.call.Err = &model.Error{Kind: model.ErrCutStream, Status: res.StatusCode, Message: "the model server ended its answer early: " + plain(err)}
 		default:
