@@ -21,6 +21,7 @@ import (
 	"assay/internal/model"
 	"assay/internal/model/anthropic"
 	"assay/internal/model/catalog"
+	"assay/internal/model/gemini"
 	"assay/internal/model/openai"
 	"assay/internal/model/scripted"
 )
@@ -28,7 +29,7 @@ import (
 // codecs is the table of dialects.
 func codecs() model.Codecs {
 	return model.Codecs{
-		model.Chat: openai.Chat{}, model.Responses: openai.Responses{}, model.Messages: anthropic.Messages{},
+		model.Chat: openai.Chat{}, model.Responses: openai.Responses{}, model.Messages: anthropic.Messages{}, model.Gemini: gemini.Gemini{},
 	}
 }
 
