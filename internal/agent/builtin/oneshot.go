@@ -30,8 +30,11 @@ func NewOneshot(c Connect) Oneshot { return Oneshot{c} }
 func (Oneshot) Info() trial.AgentInfo { return trial.AgentInfo{Name: "oneshot", Version: "1.0.0"} }
 
 // Needs asks for a model. A task that names no answer file is none for this
-// agent.
+// agent; of no task at all nothing is known yet.
 func (Oneshot) Needs(b task.Brief) (agent.Needs, error) {
+	if b.Task == "" {
+		return agent.Needs{Dialect: Dialects}, nil
+	}
 	_, err := targets(b, b.Workdir)
 	return agent.Needs{Dialect: Dialects}, err
 }
