@@ -59,7 +59,9 @@ func routeOf(method, path string, h http.Header) route {
 		return route{dialect: model.Messages, path: "/v1" + path, side: SideCount}
 	}
 	if rest, ok := cutPrefixes(path, "/models", "/tunedModels"); ok {
-		name, verb, ok := strings.Cut(strings.TrimPrefix(rest, "/"), ":")
+		rest = strings.TrimPrefix(rest, "/")
+		at := strings.LastIndexByte(rest, ':') // names of models hold colons, too
+		name, verb, ok := rest[:max(at, 0)], rest[at+1:], at >= 0
 		r := route{dialect: model.Gemini, path: "/v1beta" + path, model: name, stream: verb == "streamGenerateContent"}
 		switch {
 		case ok && verb == "countTokens":

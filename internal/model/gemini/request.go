@@ -59,7 +59,11 @@ func (Gemini) ParseRequest(path string, body []byte) (model.Request, error) {
 // modelOf reads ".../models/NAME:streamGenerateContent".
 func modelOf(path string) (name string, stream bool) {
 	path, _, _ = strings.Cut(path, "?")
-	name, method, _ := strings.Cut(path[strings.LastIndexByte(path, '/')+1:], ":")
+	name = path[strings.LastIndexByte(path, '/')+1:]
+	method := ""
+	if i := strings.LastIndexByte(name, ':'); i >= 0 { // names of models hold colons, too
+		name, method = name[:i], name[i+1:]
+	}
 	if plain, err := url.PathUnescape(name); err == nil {
 		name = plain
 	}

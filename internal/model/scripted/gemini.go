@@ -58,7 +58,7 @@ func (gemini) read(path string, body []byte) (*ask, error) {
 	if len(in.Contents) == 0 {
 		return nil, errors.New("* GenerateContentRequest.contents: contents is not specified")
 	}
-	name, verb, _ := strings.Cut(path[strings.LastIndex(path, "/")+1:], ":")
+	name, verb := modelVerb(path)
 	a := &ask{dialect: model.Gemini, model: name, stream: verb == "streamGenerateContent", size: len(body)}
 	if in.System != nil {
 		for _, p := range in.System.Parts {

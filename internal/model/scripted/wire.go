@@ -43,6 +43,15 @@ const (
 	epNone   endpoint = "none"
 )
 
+// modelVerb splits the end of ".../models/NAME:VERB"; a name may hold colons.
+func modelVerb(path string) (name, verb string) {
+	name = path[strings.LastIndexByte(path, '/')+1:]
+	if i := strings.LastIndexByte(name, ':'); i >= 0 {
+		return name[:i], name[i+1:]
+	}
+	return name, ""
+}
+
 // route finds out what is asked for and in which dialect an error is to be
 // said. Any prefix may stand before a path, as providers and gateways have
 // them.
@@ -55,7 +64,7 @@ func route(r *http.Request) (model.Dialect, endpoint) {
 	case h.Get("X-Goog-Api-Key") != "" || r.URL.Query().Has("key") || strings.Contains(p, "/v1beta"):
 		d = model.Gemini
 	}
-	_, verb, _ := strings.Cut(p[strings.LastIndex(p, "/")+1:], ":")
+	_, verb := modelVerb(p)
 	switch post := r.Method == http.MethodPost; {
 	case post && strings.HasSuffix(p, "/chat/completions"):
 		return model.Chat, epAnswer
