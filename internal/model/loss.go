@@ -24,13 +24,19 @@ func (l *Losses) Add(field, why string) {
 	}
 }
 
+// Signed notes that a part of this kind is signed, which a dialect has no place
+// for.
+func (l *Losses) Signed(kind PartKind) {
+	l.Add("messages[]."+string(kind)+".signature", "signed or encrypted, which has no place there")
+}
+
 // All lists them in the order in which they were noted.
 func (l *Losses) All() []Loss { return slices.Clone(l.list) }
 
 // Unknown notes fields that the layer does not know and that belong to
 // another dialect.
-func (l *Losses) Unknown(place string, from, to Dialect, extra map[string]json.RawMessage) {
+func (l *Losses) Unknown(place string, from Dialect, extra map[string]json.RawMessage) {
 	for _, k := range slices.Sorted(maps.Keys(extra)) {
-		l.Add(place+k, "a field of "+string(from)+" that "+string(to)+" does not know")
+		l.Add(place+k, "a field of "+string(from)+" that is not translated")
 	}
 }

@@ -1,6 +1,10 @@
 package model
 
-import "strings"
+import (
+	"encoding/json"
+	"maps"
+	"strings"
+)
 
 // Sequencer puts the deltas of any stream into the one order that every
 // encoder can write: a start; part after part, each begun, filled and ended
@@ -20,6 +24,7 @@ type Sequencer struct {
 	closed  map[int]PartKind
 	usage   *Usage
 	stop    Stop
+	extra   map[Dialect]map[string]json.RawMessage // fields of parts that are not known
 }
 
 type openPart struct {
@@ -59,6 +64,17 @@ func (s *Sequencer) Next(d Delta) []Delta {
 		return s.finish()
 	}
 	return s.begin(s.part(d))
+}
+
+// Losses are the unknown fields of parts, which no encoder for to can write.
+func (s *Sequencer) Losses(to Dialect) []Loss {
+	var l Losses
+	for from, fields := range s.extra {
+		if from != to {
+			l.Unknown("messages[].", from, fields)
+		}
+	}
+	return l.All()
 }
 
 func (s *Sequencer) begin(out []Delta) []Delta {
@@ -145,6 +161,7 @@ func (s *Sequencer) fill(d Delta) []Delta {
 			d.Index = o.to
 			return []Delta{d}
 		}
+		s.unknown(d.Part)
 		return o.known(d.Part)
 	case DeltaSignature:
 		return o.write(DeltaSignature, d.Text)
@@ -155,6 +172,19 @@ func (s *Sequencer) fill(d Delta) []Delta {
 		return o.call(*d.Call)
 	}
 	return o.write(d.Kind, d.Text)
+}
+
+func (s *Sequencer) unknown(p *Part) {
+	if p.Extra == nil {
+		return
+	}
+	if s.extra == nil {
+		s.extra = map[Dialect]map[string]json.RawMessage{}
+	}
+	if s.extra[p.Dialect] == nil {
+		s.extra[p.Dialect] = map[string]json.RawMessage{}
+	}
+	maps.Copy(s.extra[p.Dialect], p.Extra)
 }
 
 // write gives the part more text. A call whose name never came has none.

@@ -135,7 +135,7 @@ func (Messages) FormatResponse(asked model.Request, r model.Response) ([]byte, [
 	out["stop_reason"] = reasonOf(r.Stop, len(r.Calls()) > 0)
 	out["usage"] = formatUsage(r.Usage)
 	if r.Tokens != nil {
-		w.losses.Add("tokens", "messages tells no tokens")
+		w.losses.Add("tokens", "tokens are not told")
 	}
 	return model.JSON(out), w.losses.All()
 }

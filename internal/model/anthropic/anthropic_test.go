@@ -60,12 +60,12 @@ func samples() modeltest.Samples {
 		Answers: []modeltest.Answer{
 			{
 				Name: "thoughts, text and two calls", Want: model.StopCalls,
-				Whole: whole("tool_use", `{"type":"thinking","thinking":"hm","signature":"sig"},{"type":"text","text":"Hello"},
+				Whole: whole("tool_use", `{"type":"thinking","thinking":"hm","signature":"sig"},{"type":"text","text":"Hello","citations":[{"type":"x"}]},
 					{"type":"tool_use","id":"t1","name":"Bash","input":{"command":"ls -l"}},{"type":"tool_use","id":"t2","name":"Now","input":{}}`),
 				Stream: sse(start, block("0", `{"type":"thinking","thinking":"","signature":""}`), `{"type":"ping"}`,
 					delta("0", `{"type":"thinking_delta","thinking":"h"}`), delta("0", `{"type":"thinking_delta","thinking":"m"}`),
 					delta("0", `{"type":"signature_delta","signature":"sig"}`), close("0"),
-					block("1", `{"type":"text","text":""}`), delta("1", `{"type":"text_delta","text":"Hello"}`), close("1"),
+					block("1", `{"type":"text","text":""}`), delta("1", `{"type":"text_delta","text":"Hel"}`), delta("1", `{"type":"citations_delta","citation":{"type":"x"}}`), delta("1", `{"type":"text_delta","text":"lo"}`), close("1"),
 					block("2", `{"type":"tool_use","id":"t1","name":"Bash","input":{}}`), delta("2", `{"type":"input_json_delta","partial_json":""}`),
 					delta("2", `{"type":"input_json_delta","partial_json":"{\"command\":"}`), delta("2", `{"type":"input_json_delta","partial_json":"\"ls -l\"}"}`), close("2"),
 					block("3", `{"type":"tool_use","id":"t2","name":"Now","input":{}}`), close("3"), end("tool_use"), stop),

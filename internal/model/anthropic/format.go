@@ -34,7 +34,7 @@ func (c Messages) FormatRequest(r model.Request) (string, []byte, []model.Loss, 
 	if w.own {
 		maps.Copy(out, anyMap(r.Extra))
 	} else {
-		w.losses.Unknown("", r.Dialect, model.Messages, r.Extra)
+		w.losses.Unknown("", r.Dialect, r.Extra)
 	}
 	rest := w.system(out, r.Messages)
 	out["messages"] = w.turns(rest)
@@ -69,10 +69,10 @@ func (c Messages) sampling(w *writer, out obj) {
 		out["stop_sequences"] = s.Stop
 	}
 	if s.Seed != nil {
-		w.losses.Add("seed", "messages has no seed")
+		w.losses.Add("seed", "there is no such parameter")
 	}
 	if r.Logprobs {
-		w.losses.Add("logprobs", "messages tells no probabilities")
+		w.losses.Add("logprobs", "there is no such parameter")
 	}
 	if r.Stream {
 		out["stream"] = true
@@ -151,7 +151,7 @@ func (w *writer) turns(in []model.Message) []obj {
 		if w.own {
 			maps.Copy(turn, anyMap(m.Extra))
 		} else {
-			w.losses.Unknown("messages[].", w.r.Dialect, model.Messages, m.Extra)
+			w.losses.Unknown("messages[].", w.r.Dialect, m.Extra)
 		}
 		out = append(out, turn)
 	}
@@ -165,7 +165,7 @@ func (w *writer) tools() []any {
 			if w.own {
 				all = append(all, t.Raw)
 			} else {
-				w.losses.Add("tools["+t.Hosted+"]", "a tool that another provider runs")
+				w.losses.Add("tools["+t.Hosted+"]", "a tool that the provider itself runs")
 			}
 			continue
 		}
@@ -173,7 +173,7 @@ func (w *writer) tools() []any {
 		if t.Custom {
 			tool["input_schema"] = model.FreeForm()
 			if t.Raw != nil {
-				w.losses.Add("tools[].format", "the grammar of a free-form tool is not enforced; it becomes a tool with one string")
+				w.losses.Add("tools[].format", "the grammar of a free-form tool is not enforced; it becomes a function with one string")
 			}
 		}
 		if t.Description != "" {
@@ -183,7 +183,7 @@ func (w *writer) tools() []any {
 		if w.own {
 			maps.Copy(tool, anyMap(t.Extra))
 		} else {
-			w.losses.Unknown("tools[].", w.r.Dialect, model.Messages, t.Extra)
+			w.losses.Unknown("tools[].", w.r.Dialect, t.Extra)
 		}
 		all = append(all, tool)
 	}
@@ -227,6 +227,9 @@ func (w *writer) blocks(parts []model.Part) []any {
 // block writes a part; nil if it cannot be said.
 func (w *writer) block(p model.Part) any {
 	var b obj
+	if p.Signature != "" && p.Kind != model.PartReasoning {
+		w.losses.Signed(p.Kind)
+	}
 	switch p.Kind {
 	case model.PartText, model.PartRefusal:
 		if p.Text == "" {
@@ -244,9 +247,6 @@ func (w *writer) block(p model.Part) any {
 		b = obj{"type": "thinking", "thinking": p.Text, "signature": p.Signature}
 	case model.PartCall:
 		b = w.call(*p.Call)
-		if p.Signature != "" {
-			w.losses.Add("messages[].call.signature", "signed calls have no place in messages")
-		}
 	case model.PartResult:
 		b = obj{"type": "tool_result", "tool_use_id": w.id(p.Result.CallID), "content": w.blocks(p.Result.Parts)}
 		if p.Result.Error {
@@ -258,7 +258,7 @@ func (w *writer) block(p model.Part) any {
 		if p.Dialect == model.Messages {
 			return p.Raw
 		}
-		w.losses.Add("messages[]."+opaqueName(p), "messages has no such part")
+		w.losses.Add("messages[]."+opaqueName(p), "there is no such part")
 	}
 	if b == nil {
 		return nil
@@ -266,7 +266,7 @@ func (w *writer) block(p model.Part) any {
 	if p.Dialect == model.Messages {
 		maps.Copy(b, anyMap(p.Extra))
 	} else {
-		w.losses.Unknown("messages[].", p.Dialect, model.Messages, p.Extra)
+		w.losses.Unknown("messages[].", p.Dialect, p.Extra)
 	}
 	return b
 }

@@ -24,7 +24,8 @@ type block struct {
 	kind  string
 	start *model.Object   // of a block that comes whole
 	input json.RawMessage // that the start of a call held
-	text  strings.Builder // partial JSON of an opaque block
+	text  strings.Builder // of a text block, or partial JSON of an opaque one
+	cites []json.RawMessage
 	said  bool
 }
 
@@ -89,7 +90,9 @@ func (d *decoder) begin(o *model.Object) []model.Delta {
 	d.next++
 	switch b.kind {
 	case "text":
-		return d.say(b, model.DeltaText, c.Str("text"))
+		text := c.Str("text")
+		b.text.WriteString(text)
+		return d.say(b, model.DeltaText, text)
 	case "thinking":
 		out := d.say(b, model.DeltaReasoning, c.Str("thinking"))
 		if sign := c.Str("signature"); sign != "" {
@@ -119,7 +122,13 @@ func (d *decoder) delta(o *model.Object) []model.Delta {
 	b := d.blocks[*index]
 	switch c.Peek("type") {
 	case "text_delta":
-		return d.say(b, model.DeltaText, c.Str("text"))
+		text := c.Str("text")
+		b.text.WriteString(text)
+		return d.say(b, model.DeltaText, text)
+	case "citations_delta":
+		if cite := c.Raw("citation"); cite != nil {
+			b.cites = append(b.cites, cite)
+		}
 	case "thinking_delta":
 		return d.say(b, model.DeltaReasoning, c.Str("thinking"))
 	case "signature_delta":
@@ -136,7 +145,7 @@ func (d *decoder) delta(o *model.Object) []model.Delta {
 		b.said = true
 		return d.say(b, model.DeltaArguments, text)
 	}
-	return nil // citations, and what is newer than this
+	return nil // newer than this
 }
 
 func (d *decoder) end(o *model.Object) []model.Delta {
@@ -154,6 +163,10 @@ func (d *decoder) end(o *model.Object) []model.Delta {
 			b.start.Put("input", input)
 		}
 		p := parseBlock(b.start)
+		out = append(out, model.Delta{Kind: model.DeltaPart, Index: b.part, Part: &p})
+	case b.kind == "text" && b.cites != nil:
+		p := model.Part{Kind: model.PartText, Text: b.text.String(), Dialect: model.Messages}
+		p.Extra = map[string]json.RawMessage{"citations": model.JSON(b.cites)}
 		out = append(out, model.Delta{Kind: model.DeltaPart, Index: b.part, Part: &p})
 	case b.kind == "tool_use" && !b.said:
 		if b.input == nil {
@@ -184,7 +197,9 @@ type encoder struct {
 	losses model.Losses
 }
 
-func (e *encoder) Losses() []model.Loss { return e.losses.All() }
+func (e *encoder) Losses() []model.Loss {
+	return append(e.losses.All(), e.seq.Losses(model.Messages)...)
+}
 
 func (e *encoder) Next(d model.Delta) []byte {
 	var out []byte
@@ -210,7 +225,11 @@ func (e *encoder) write(d model.Delta) []byte {
 	case model.DeltaSignature:
 		out := e.begin(d, obj{"type": "thinking", "thinking": "", "signature": ""})
 		if e.kind != "thinking" {
-			e.losses.Add("messages[].call.signature", "signed calls have no place in messages")
+			kind := model.PartText
+			if e.kind == "tool_use" {
+				kind = model.PartCall
+			}
+			e.losses.Signed(kind)
 			return nil
 		}
 		e.sign += d.Text // clients take the last one for all of it
@@ -226,7 +245,7 @@ func (e *encoder) write(d model.Delta) []byte {
 	case model.DeltaEnd:
 		return e.end()
 	case model.DeltaTokens:
-		e.losses.Add("tokens", "messages tells no tokens")
+		e.losses.Add("tokens", "tokens are not told")
 	case model.DeltaUsage:
 		e.usage = d.Usage
 	case model.DeltaStop:
@@ -271,7 +290,7 @@ func (e *encoder) delta(delta obj) []byte {
 func (e *encoder) whole(d model.Delta) []byte {
 	var start obj
 	if d.Part.Kind != model.PartOpaque || d.Part.Dialect != model.Messages || json.Unmarshal(d.Part.Raw, &start) != nil {
-		e.losses.Add("messages[]."+opaqueName(*d.Part), "messages has no such part")
+		e.losses.Add("messages[]."+opaqueName(*d.Part), "there is no such part")
 		return nil
 	}
 	input, ok := start["input"]

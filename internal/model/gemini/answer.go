@@ -118,7 +118,7 @@ func (Gemini) FormatResponse(asked model.Request, r model.Response) ([]byte, []m
 	out := body(r.ID, r.Model, w.parts(r.Message.Parts))
 	finish(out, r.Stop, r.Usage)
 	if r.Tokens != nil {
-		w.losses.Add("tokens", "gemini tells no tokens")
+		w.losses.Add("tokens", "tokens are not told")
 	}
 	return model.JSON(out), w.losses.All()
 }

@@ -43,7 +43,7 @@ func (Gemini) FormatRequest(r model.Request) (string, []byte, []model.Loss, erro
 	if w.own {
 		maps.Copy(out, anyMap(r.Extra))
 	} else {
-		w.losses.Unknown("", r.Dialect, model.Gemini, r.Extra)
+		w.losses.Unknown("", r.Dialect, r.Extra)
 	}
 	in := r.Messages
 	var system []any
@@ -161,7 +161,7 @@ func (w *writer) tools() []any {
 			if w.own {
 				hosted = append(hosted, t.Raw)
 			} else {
-				w.losses.Add("tools["+t.Hosted+"]", "a tool that another provider runs")
+				w.losses.Add("tools["+t.Hosted+"]", "a tool that the provider itself runs")
 			}
 			continue
 		}
@@ -181,7 +181,7 @@ func (w *writer) tools() []any {
 		if w.own {
 			maps.Copy(f, anyMap(t.Extra))
 		} else {
-			w.losses.Unknown("tools[].", w.r.Dialect, model.Gemini, t.Extra)
+			w.losses.Unknown("tools[].", w.r.Dialect, t.Extra)
 		}
 		functions = append(functions, f)
 	}
@@ -216,7 +216,7 @@ func (w *writer) contents(in []model.Message) []obj {
 		if w.own {
 			maps.Copy(turn, anyMap(m.Extra))
 		} else {
-			w.losses.Unknown("messages[].", w.r.Dialect, model.Gemini, m.Extra)
+			w.losses.Unknown("messages[].", w.r.Dialect, m.Extra)
 		}
 		out = append(out, turn)
 	}
@@ -256,8 +256,11 @@ func (w *writer) part(p model.Part) any {
 		if p.Dialect == model.Gemini {
 			return p.Raw
 		}
-		w.losses.Add("messages[]."+opaqueName(p), "gemini has no such part")
+		w.losses.Add("messages[]."+opaqueName(p), "there is no such part")
 		return nil
+	}
+	if p.Signature != "" && !w.own {
+		w.losses.Signed(p.Kind)
 	}
 	if p.Signature != "" && w.own {
 		out["thoughtSignature"] = p.Signature
@@ -265,7 +268,7 @@ func (w *writer) part(p model.Part) any {
 	if p.Dialect == model.Gemini {
 		maps.Copy(out, anyMap(p.Extra))
 	} else {
-		w.losses.Unknown("messages[].", p.Dialect, model.Gemini, p.Extra)
+		w.losses.Unknown("messages[].", p.Dialect, p.Extra)
 	}
 	return out
 }

@@ -3,6 +3,7 @@ package gemini
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 
 	"assay/internal/model"
@@ -134,7 +135,9 @@ type encoder struct {
 	losses model.Losses
 }
 
-func (e *encoder) Losses() []model.Loss { return append(e.losses.All(), e.w.losses.All()...) }
+func (e *encoder) Losses() []model.Loss {
+	return slices.Concat(e.losses.All(), e.w.losses.All(), e.seq.Losses(model.Gemini))
+}
 
 func (e *encoder) Next(d model.Delta) []byte {
 	var out []byte
@@ -166,14 +169,14 @@ func (e *encoder) write(d model.Delta) []byte {
 		e.args.WriteString(d.Text)
 	case model.DeltaPart:
 		if d.Part.Kind != model.PartMedia && d.Part.Dialect != model.Gemini {
-			e.losses.Add("messages[]."+opaqueName(*d.Part), "gemini has no such part")
+			e.losses.Add("messages[]."+opaqueName(*d.Part), "there is no such part")
 			return nil
 		}
 		return e.event(e.w.part(*d.Part))
 	case model.DeltaEnd:
 		return e.end()
 	case model.DeltaTokens:
-		e.losses.Add("tokens", "gemini tells no tokens")
+		e.losses.Add("tokens", "tokens are not told")
 	case model.DeltaUsage:
 		e.usage = d.Usage
 	case model.DeltaStop:

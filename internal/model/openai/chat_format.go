@@ -28,7 +28,7 @@ func (c Chat) FormatRequest(r model.Request) (string, []byte, []model.Loss, erro
 			out[k] = v
 		}
 	} else {
-		w.losses.Unknown("", r.Dialect, model.Chat, r.Extra)
+		w.losses.Unknown("", r.Dialect, r.Extra)
 	}
 	if tools := w.tools(); len(tools) > 0 {
 		out["tools"] = tools
@@ -105,7 +105,7 @@ func (w *chatWriter) tools() []any {
 		case t.Hosted != "" && w.own:
 			all = append(all, t.Raw)
 		case t.Hosted != "":
-			w.losses.Add("tools["+t.Hosted+"]", "a tool that the provider runs; chat servers have none")
+			w.losses.Add("tools["+t.Hosted+"]", "a tool that the provider itself runs")
 		case t.Custom && w.own:
 			custom := obj{"name": t.Name}
 			if t.Description != "" {
@@ -140,7 +140,7 @@ func (w *chatWriter) function(t model.Tool) obj {
 			f[k] = v
 		}
 	} else {
-		w.losses.Unknown("tools[].", w.r.Dialect, model.Chat, t.Extra)
+		w.losses.Unknown("tools[].", w.r.Dialect, t.Extra)
 	}
 	return f
 }
@@ -189,7 +189,7 @@ func (w *chatWriter) message(m model.Message) []obj {
 		role := "system"
 		if !w.own {
 			role = "user"
-			w.losses.Add("messages[].system", "instructions after the beginning are sent as the user's: many chat templates refuse them")
+			w.losses.Add("messages[].system", "instructions after the beginning are sent as the user's")
 		}
 		out = []obj{{"role": role, "content": w.content(m.Parts, "messages[]")}}
 	default:
@@ -198,7 +198,7 @@ func (w *chatWriter) message(m model.Message) []obj {
 	if w.own && len(out) > 0 {
 		maps.Copy(out[0], anyMap(m.Extra))
 	} else {
-		w.losses.Unknown("messages[].", w.r.Dialect, model.Chat, m.Extra)
+		w.losses.Unknown("messages[].", w.r.Dialect, m.Extra)
 	}
 	return out
 }
@@ -217,18 +217,16 @@ func (w *chatWriter) assistant(parts []model.Part) obj {
 	var reasoning, refusal strings.Builder
 	var calls []obj
 	for _, p := range parts {
+		if p.Signature != "" {
+			w.losses.Signed(p.Kind)
+		}
 		switch p.Kind {
 		case model.PartReasoning:
 			reasoning.WriteString(p.Text)
-			if p.Signature != "" {
-				w.losses.Add("messages[].reasoning.signature", "signed or encrypted reasoning has no place in chat")
-			}
 		case model.PartRefusal:
 			refusal.WriteString(p.Text)
 		case model.PartCall:
-			if p.Signature != "" {
-				w.losses.Add("messages[].call.signature", "signed calls have no place in chat")
-			}
+			w.extra(p, "messages[].")
 			calls = append(calls, w.call(*p.Call))
 		default:
 			said = append(said, p)
@@ -274,7 +272,7 @@ func (w *chatWriter) results(parts []model.Part) []obj {
 		res := p.Result
 		w.extra(p, "messages[].result.")
 		if res.Error {
-			w.losses.Add("messages[].result.error", "chat does not mark failed calls; the text of the result tells")
+			w.losses.Add("messages[].result.error", "failed calls are not marked; the text of the result tells")
 		}
 		var text []model.Part
 		for _, in := range res.Parts {
@@ -352,7 +350,7 @@ func (w *chatWriter) part(p model.Part, place string) obj {
 		if p.Kind == model.PartOpaque && p.Dialect == model.Chat && json.Unmarshal(p.Raw, &out) == nil {
 			return out
 		}
-		w.losses.Add(place+"."+opaqueName(p), "chat has no such part")
+		w.losses.Add(place+"."+opaqueName(p), "there is no such part")
 		return nil
 	}
 	if extra := w.extra(p, place+"."); extra != nil {
@@ -367,7 +365,7 @@ func (w *chatWriter) extra(p model.Part, place string) obj {
 	if p.Dialect == model.Chat {
 		return anyMap(p.Extra)
 	}
-	w.losses.Unknown(place, p.Dialect, model.Chat, p.Extra)
+	w.losses.Unknown(place, p.Dialect, p.Extra)
 	return nil
 }
 

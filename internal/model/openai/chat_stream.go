@@ -142,7 +142,7 @@ func (d *chatDecoder) call(index *int64, c *model.Call) []model.Delta {
 
 // Encode returns an encoder of the answer to r.
 func (Chat) Encode(r model.Request) model.Encoder {
-	return &chatEncoder{seq: model.Sequencer{Asked: r}, created: time.Now().Unix(), calls: map[int]int{}}
+	return &chatEncoder{seq: model.Sequencer{Asked: r}, created: time.Now().Unix(), calls: map[int]int{}, kind: model.PartReasoning}
 }
 
 // chatEncoder writes a chunk with the role, one for each piece, an empty one
@@ -152,14 +152,17 @@ type chatEncoder struct {
 	id      string
 	model   string
 	created int64
-	calls   map[int]int // number of a call by its part
-	custom  bool        // of the open call
-	refused bool        // in words
+	calls   map[int]int    // number of a call by its part
+	custom  bool           // of the open call
+	refused bool           // in words
+	kind    model.PartKind // of the open part; reasoning if it only has a signature
 	usage   *model.Usage
 	losses  model.Losses
 }
 
-func (e *chatEncoder) Losses() []model.Loss { return e.losses.All() }
+func (e *chatEncoder) Losses() []model.Loss {
+	return append(e.losses.All(), e.seq.Losses(model.Chat)...)
+}
 
 func (e *chatEncoder) Next(d model.Delta) []byte {
 	var out []byte
@@ -178,20 +181,30 @@ func (e *chatEncoder) write(d model.Delta) []byte {
 		}
 		return e.chunk(obj{"role": "assistant", "content": ""}, nil)
 	case model.DeltaText:
+		e.kind = model.PartText
+		if d.Text == "" {
+			return nil
+		}
 		return e.chunk(obj{"content": d.Text}, nil)
 	case model.DeltaReasoning:
+		e.kind = model.PartReasoning
+		if d.Text == "" {
+			return nil
+		}
 		return e.chunk(obj{"reasoning_content": d.Text}, nil)
 	case model.DeltaRefusal:
 		e.refused = true
 		return e.chunk(obj{"refusal": d.Text}, nil)
 	case model.DeltaSignature:
-		e.losses.Add("messages[].reasoning.signature", "signed or encrypted reasoning has no place in chat")
+		e.losses.Signed(e.kind)
 	case model.DeltaCall, model.DeltaArguments:
 		return e.call(d)
 	case model.DeltaPart:
-		e.losses.Add("messages[]."+opaqueName(*d.Part), "chat has no such part")
+		e.losses.Add("messages[]."+opaqueName(*d.Part), "there is no such part")
 	case model.DeltaTokens:
 		return e.tokens(d.Tokens)
+	case model.DeltaEnd:
+		e.kind = model.PartReasoning
 	case model.DeltaUsage:
 		e.usage = d.Usage
 	case model.DeltaStop:
@@ -205,6 +218,7 @@ func (e *chatEncoder) write(d model.Delta) []byte {
 }
 
 func (e *chatEncoder) call(d model.Delta) []byte {
+	e.kind = model.PartCall
 	n, ok := e.calls[d.Index]
 	if !ok {
 		n = len(e.calls)

@@ -109,7 +109,7 @@ func (Responses) FormatResponse(asked model.Request, r model.Response) ([]byte, 
 	endBody(body, r.Stop, hasRefusal(r.Message.Parts))
 	body["usage"] = responsesUsage(r.Usage)
 	if r.Tokens != nil {
-		w.losses.Add("tokens", "responses tells no tokens")
+		w.losses.Add("tokens", "tokens are not told")
 	}
 	return model.JSON(body), w.losses.All()
 }

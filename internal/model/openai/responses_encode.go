@@ -33,7 +33,9 @@ type responsesEncoder struct {
 	stop    model.Stop
 }
 
-func (e *responsesEncoder) Losses() []model.Loss { return e.w.losses.All() }
+func (e *responsesEncoder) Losses() []model.Loss {
+	return append(e.w.losses.All(), e.seq.Losses(model.Responses)...)
+}
 
 func (e *responsesEncoder) Next(d model.Delta) []byte {
 	var out []byte
@@ -59,7 +61,7 @@ func (e *responsesEncoder) write(d model.Delta) []byte {
 	case model.DeltaSignature:
 		out := e.think(model.Delta{Index: d.Index})
 		if e.part.Kind != model.PartReasoning {
-			e.w.losses.Add("messages[].call.signature", "signed calls have no place in responses")
+			e.w.losses.Signed(e.part.Kind)
 			return out
 		}
 		e.part.Signature += d.Text
@@ -78,7 +80,7 @@ func (e *responsesEncoder) write(d model.Delta) []byte {
 	case model.DeltaEnd:
 		return e.end()
 	case model.DeltaTokens:
-		e.w.losses.Add("tokens", "responses tells no tokens")
+		e.w.losses.Add("tokens", "tokens are not told")
 	case model.DeltaUsage:
 		e.usage = d.Usage
 	case model.DeltaStop:

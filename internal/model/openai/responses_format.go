@@ -38,7 +38,7 @@ func (Responses) FormatRequest(r model.Request) (string, []byte, []model.Loss, e
 	if w.own {
 		maps.Copy(out, anyMap(r.Extra))
 	} else {
-		w.losses.Unknown("", r.Dialect, model.Responses, r.Extra)
+		w.losses.Unknown("", r.Dialect, r.Extra)
 		out["store"] = false
 		if r.Dialect == model.Messages {
 			out["include"] = []string{"reasoning.encrypted_content"}
@@ -77,7 +77,7 @@ func (w *itemWriter) sampling(out obj) {
 	}
 	for field, given := range map[string]bool{"top_k": s.TopK != nil, "stop": len(s.Stop) > 0, "seed": s.Seed != nil, "logprobs": r.Logprobs} {
 		if given {
-			w.losses.Add(field, "responses has no such parameter")
+			w.losses.Add(field, "there is no such parameter")
 		}
 	}
 	if s.Effort != "" {
@@ -121,7 +121,7 @@ func (w *itemWriter) tools() []any {
 			if w.own {
 				all = append(all, t.Raw)
 			} else {
-				w.losses.Add("tools["+t.Hosted+"]", "a tool that another provider runs")
+				w.losses.Add("tools["+t.Hosted+"]", "a tool that the provider itself runs")
 			}
 			continue
 		}
@@ -168,7 +168,7 @@ func (w *itemWriter) tool(t model.Tool, extra map[string]json.RawMessage) obj {
 	if w.own {
 		maps.Copy(tool, anyMap(extra))
 	} else {
-		w.losses.Unknown("tools[].", w.r.Dialect, model.Responses, extra)
+		w.losses.Unknown("tools[].", w.r.Dialect, extra)
 	}
 	return tool
 }
@@ -189,7 +189,7 @@ func (w *itemWriter) input(in []model.Message) []any {
 	items := []any{}
 	for _, m := range in {
 		if !w.own {
-			w.losses.Unknown("messages[].", w.r.Dialect, model.Responses, m.Extra)
+			w.losses.Unknown("messages[].", w.r.Dialect, m.Extra)
 		}
 		if m.Role == model.RoleAssistant || m.Role == model.RoleTool {
 			items = append(items, w.items(m.Parts)...)
@@ -252,13 +252,13 @@ func (w *itemWriter) items(parts []model.Part) []any {
 // item writes a part as an item; nil if it cannot be said. n is the number of
 // the part.
 func (w *itemWriter) item(p model.Part, n int) any {
+	if p.Signature != "" && p.Kind != model.PartReasoning {
+		w.losses.Signed(p.Kind)
+	}
 	switch p.Kind {
 	case model.PartReasoning:
 		return w.reasoning(p, n)
 	case model.PartCall:
-		if p.Signature != "" {
-			w.losses.Add("messages[].call.signature", "signed calls have no place in responses")
-		}
 		return w.with(p, w.call(*p.Call, n, p.ID))
 	case model.PartResult:
 		return w.with(p, w.result(p.Result))
@@ -266,7 +266,7 @@ func (w *itemWriter) item(p model.Part, n int) any {
 		if p.Dialect == model.Responses {
 			return p.Raw
 		}
-		w.losses.Add("messages[]."+opaqueName(p), "responses has no such item")
+		w.losses.Add("messages[]."+opaqueName(p), "there is no such part")
 		return nil
 	}
 	c := w.content(p, "output_text")
@@ -300,7 +300,7 @@ func (w *itemWriter) with(p model.Part, item obj) any {
 	if p.Dialect == model.Responses {
 		maps.Copy(item, anyMap(p.Extra))
 	} else {
-		w.losses.Unknown("messages[].", p.Dialect, model.Responses, p.Extra)
+		w.losses.Unknown("messages[].", p.Dialect, p.Extra)
 	}
 	return item
 }
@@ -343,7 +343,7 @@ func (w *itemWriter) result(res *model.Result) obj {
 		item["type"] = "custom_tool_call_output"
 	}
 	if res.Error {
-		w.losses.Add("messages[].result.error", "responses does not mark failed calls; the text of the result tells")
+		w.losses.Add("messages[].result.error", "failed calls are not marked; the text of the result tells")
 	}
 	plain := len(res.Parts) == 0
 	if len(res.Parts) == 1 {
@@ -397,7 +397,7 @@ func (w *itemWriter) content(p model.Part, text string) any {
 		if p.Kind == model.PartOpaque && p.Dialect == model.Responses {
 			return p.Raw
 		}
-		w.losses.Add("messages[]."+opaqueName(p), "responses has no such part")
+		w.losses.Add("messages[]."+opaqueName(p), "there is no such part")
 		return nil
 	}
 	return w.with(p, c)
