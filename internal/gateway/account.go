@@ -34,7 +34,7 @@ func (s *Session) account(a *asked) {
 
 // used is what a call counts for in budgets.
 func (s *Session) used(c *Call) spent {
-	if c.Side == SideProbe || c.Side == SideModels || c.Status == 0 && c.Answered == 0 || c.Status >= 400 {
+	if c.Side == SideProbe || c.Side == SideModels || c.Side == SideCount || c.Status == 0 && c.Answered == 0 || c.Status >= 400 {
 		return spent{}
 	}
 	u := c.Usage

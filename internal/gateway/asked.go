@@ -99,6 +99,10 @@ func (a *asked) serve() {
 		a.fail(&model.Error{Kind: model.ErrBusy, RetryAfter: time.Second, Message: fmt.Sprintf("more than %d requests of this trial at once", a.s.g.conf.Limits.InFlight)})
 		return
 	}
+	if a.route.side == SideCount && a.s.up.speaks(a.route.dialect) != a.route.dialect {
+		a.estimate()
+		return
+	}
 	a.store()
 	if e := a.ask(); e != nil {
 		a.fail(e)

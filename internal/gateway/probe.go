@@ -16,6 +16,11 @@ func (a *asked) probe() {
 	if a.route.side == SideModels {
 		body = a.models()
 	}
+	a.say(body)
+}
+
+// say answers with a body of the gateway's own.
+func (a *asked) say(body []byte) {
 	h := a.w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
@@ -27,6 +32,17 @@ func (a *asked) probe() {
 		_, _ = a.w.Write(body) // whoever asked may be gone
 	}
 	a.over()
+}
+
+// estimate answers a count of tokens where the provider has no such call: one
+// for four bytes, which is what agents themselves assume.
+func (a *asked) estimate() {
+	n := (len(a.body) + 3) / 4
+	key := "input_tokens"
+	if a.route.dialect == model.Gemini {
+		key = "totalTokens"
+	}
+	a.say([]byte(`{"` + key + `":` + strconv.Itoa(n) + `}`))
 }
 
 // models lists the one that this session leads to, in the caller's dialect, or

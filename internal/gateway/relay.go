@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"mime"
@@ -13,6 +12,15 @@ import (
 	"assay/internal/model"
 )
 
+// transform makes what the agent reads of what the provider writes.
+type transform interface {
+	// next takes a piece and returns what can be written already.
+	next(piece []byte) []byte
+	// end returns the rest. An error is told to the agent if nothing was written
+	// yet; else its answer ends like a stream that was cut.
+	end() ([]byte, *model.Error)
+}
+
 // relay passes an answer on as it comes: each piece is recorded, then written,
 // then flushed.
 func (a *asked) relay(ctx context.Context, stall *watchdog, out *outgoing, res *http.Response) *model.Error {
@@ -20,12 +28,51 @@ func (a *asked) relay(ctx context.Context, stall *watchdog, out *outgoing, res *
 		a.drain(res.Body)
 		return e
 	}
-	backHeader(a.w.Header(), res.Header, newSecrets(a.s.up.secret()))
-	if res.ContentLength >= 0 {
-		a.w.Header().Set("Content-Length", strconv.FormatInt(res.ContentLength, 10))
+	if res.StatusCode >= http.StatusBadRequest && out.dialect != a.route.dialect {
+		return a.understood(out.dialect, res, a.drain(res.Body))
 	}
+	backHeader(a.w.Header(), res.Header, newSecrets(a.s.up.secret()))
 	a.call.Status = res.StatusCode
 	p := &passage{a: a, out: masked{s: newSecrets(a.s.up.secret())}, kept: masked{s: a.s.own()}, rc: http.NewResponseController(a.w)}
+	switch p.via = out.transform(a, res); {
+	case p.via != nil:
+		a.w.Header().Set("Content-Type", out.answers(a.call.Stream, isStream(res)))
+	case res.ContentLength >= 0:
+		a.w.Header().Set("Content-Length", strconv.FormatInt(res.ContentLength, 10))
+	}
+	e := p.all(ctx, stall, res)
+	if e == nil {
+		e = p.end()
+	}
+	if e == nil {
+		if !p.headed {
+			a.w.WriteHeader(res.StatusCode)
+		}
+		a.over()
+		return nil
+	}
+	if p.keep(); !p.headed && e.Kind != model.ErrAborted {
+		return e // in words: nothing was sent yet
+	}
+	a.call.Err, a.call.Aborted, a.abort = e, e.Kind == model.ErrAborted, true
+	a.over()
+	return nil
+}
+
+// passage is an answer on its way to the agent and into the record.
+type passage struct {
+	a         *asked
+	via       transform // nil: it passes as it is
+	out, kept masked
+	rc        *http.ResponseController
+	headed    bool
+	gone      bool // whoever asked does not take it
+	until     time.Time
+}
+
+// all passes the whole answer, or says why it could not.
+func (p *passage) all(ctx context.Context, stall *watchdog, res *http.Response) *model.Error {
+	limit := p.a.s.g.conf.Limits.Response
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := res.Body.Read(buf)
@@ -34,49 +81,24 @@ func (a *asked) relay(ctx context.Context, stall *watchdog, out *outgoing, res *
 			p.piece(buf[:n])
 		}
 		switch {
-		case a.call.Answered > a.s.g.conf.Limits.Response:
-			a.call.Err = &model.Error{Kind: model.ErrMalformed, Status: res.StatusCode, Message: fmt.Sprintf("the answer is larger than %d bytes", a.s.g.conf.Limits.Response)}
-		case !p.gone && (err == io.EOF || res.ContentLength >= 0 && a.call.Answered == res.ContentLength):
-			// An agent may hang up as soon as it has all of it.
-			p.end()
-			if !p.headed {
-				a.w.WriteHeader(res.StatusCode)
-			}
-			a.over()
+		case p.a.call.Answered > limit:
+			return &model.Error{Kind: model.ErrMalformed, Status: res.StatusCode, Message: fmt.Sprintf("the answer is larger than %d bytes", limit)}
+		case !p.gone && (err == io.EOF || n > 0 && p.a.call.Answered == res.ContentLength):
 			return nil
 		case ctx.Err() != nil || p.gone:
-			a.call.Err = cause(ctx)
+			return cause(ctx)
 		case err != nil:
-			a.call.Err = &model.Error{Kind: model.ErrCutStream, Status: res.StatusCode, Message: "the model server ended its answer early: " + plain(err)}
-		default:
-			continue
+			return &model.Error{Kind: model.ErrCutStream, Status: res.StatusCode, Message: "the model server ended its answer early: " + plain(err)}
 		}
-		break
 	}
-	if e := a.call.Err; !p.headed && e.Kind != model.ErrAborted {
-		p.end()
-		return e // in words: nothing was sent yet
-	}
-	p.end()
-	a.call.Aborted = a.call.Err.Kind == model.ErrAborted
-	a.abort = true
-	a.over()
-	return nil
-}
-
-// passage is an answer on its way to the agent and into the record.
-type passage struct {
-	a         *asked
-	out, kept masked
-	rc        *http.ResponseController
-	headed    bool
-	gone      bool // whoever asked does not take it
-	until     time.Time
 }
 
 func (p *passage) piece(b []byte) {
 	p.a.call.Answered += int64(len(b))
 	p.a.ans.add(p.kept.next(b))
+	if p.via != nil {
+		b = p.via.next(b)
+	}
 	p.write(p.out.next(b))
 }
 
@@ -100,10 +122,31 @@ func (p *passage) write(b []byte) {
 	_ = p.rc.Flush() // every writer here can
 }
 
-func (p *passage) end() {
+// end passes what was held back until the provider was done.
+func (p *passage) end() *model.Error {
+	if p.via != nil {
+		rest, e := p.via.end()
+		if e == nil || p.headed {
+			p.write(p.out.next(rest))
+		}
+		if e != nil {
+			return e
+		}
+	}
+	p.write(p.out.rest())
+	p.keep()
+	return nil
+}
+
+// keep records what of the answer was held back.
+func (p *passage) keep() {
 	p.a.ans.add(p.kept.rest())
 	p.a.ans.flush()
-	p.write(p.out.rest())
+}
+
+func isStream(res *http.Response) bool {
+	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
+	return kind == "text/event-stream"
 }
 
 // strange says what is wrong with an answer that no agent can read: a page, or
@@ -111,7 +154,7 @@ func (p *passage) end() {
 func strange(res *http.Response) *model.Error {
 	e := &model.Error{Kind: model.ErrMalformed, Status: http.StatusBadGateway}
 	switch kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")); {
-	case res.StatusCode >= 400:
+	case res.StatusCode >= http.StatusBadRequest:
 		return nil
 	case res.StatusCode != http.StatusOK:
 		e.Message = fmt.Sprintf("the model server answered HTTP %d", res.StatusCode)
@@ -124,12 +167,10 @@ func strange(res *http.Response) *model.Error {
 }
 
 // drain records the beginning of an answer that is not passed on.
-func (a *asked) drain(r io.Reader) {
-	b, err := io.ReadAll(io.LimitReader(r, maxErrorBody))
+func (a *asked) drain(r io.Reader) []byte {
+	b, _ := io.ReadAll(io.LimitReader(r, maxErrorBody)) // what came is enough
 	a.call.Answered = int64(len(b))
 	a.ans.add(a.s.own().mask(b))
 	a.ans.flush()
-	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return // the error of the answer says more
-	}
+	return b
 }

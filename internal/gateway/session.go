@@ -31,6 +31,7 @@ type SessionConfig struct {
 	Time     time.Duration // from Open until the session stops by itself, waiting not counted; 0: never
 	Patience time.Duration // that rate limits and overload of the provider are waited out, in all; 0: never
 
+	Pin           Pin
 	Grant         []string // provider-side tools that may be used, by name; "*": all
 	CaptureTokens bool     // ask for token ids and logprobs, and keep them from the agent
 
@@ -113,6 +114,9 @@ func (g *Gateway) Open(c SessionConfig) (*Session, error) {
 	}
 	if c.Budget.USD > 0 && c.Upstream.Cost == nil {
 		return nil, fmt.Errorf("open model session of %q: a limit in dollars needs a price, and %q has none; give it one in the models file, or limit tokens", c.Trial, c.Upstream.Name)
+	}
+	if err := CheckPin(c.Pin); err != nil {
+		return nil, fmt.Errorf("open model session of %q: %w", c.Trial, err)
 	}
 	up, err := g.upstream(c.Upstream)
 	if err != nil {

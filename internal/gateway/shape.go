@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"encoding/json"
-	"net/http"
 	"net/url"
 	"strings"
 
@@ -15,15 +14,28 @@ type outgoing struct {
 	path    string
 	query   url.Values
 	body    []byte
+
+	// of a request that is translated
+	asked    *model.Request // in the agent's dialect
+	from, to model.Codec    // of the answer
+
+	noUsage, noLogprobs, noTokens bool // was asked for, and not by the agent
 }
 
 // shape makes the provider's request of the agent's.
 func (a *asked) shape() (*outgoing, *model.Error) {
 	if a.members == nil {
-		_, err := object(a.body)
-		return nil, &model.Error{Kind: model.ErrBadRequest, Status: http.StatusBadRequest, Message: err.Error()}
+		if _, err := object(a.body); err != nil {
+			return nil, badRequest(err)
+		}
 	}
 	a.note()
+	if e := a.remote(); e != nil {
+		return nil, e
+	}
+	if d := a.s.up.speaks(a.route.dialect); d != a.route.dialect && a.call.Side != SideCount {
+		return a.translated(d)
+	}
 	return a.passing(), nil
 }
 
@@ -69,6 +81,11 @@ func (a *asked) passing() *outgoing {
 			e["model"], _ = json.Marshal(a.s.up.Model) // a string always can
 		}
 	}
+	if a.call.Side != SideCount {
+		a.pin(e)
+		a.extra(o, e)
+	}
+	a.withhold(e)
 	o.body = e.apply(a.body, a.members)
 	return o
 }

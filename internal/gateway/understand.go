@@ -21,6 +21,9 @@ func (a *asked) understand() {
 		raw = nil // the record says why when it is closed
 	}
 	req, answer, said := parsed(*c, a.body, raw, a.s.g.conf.Codecs)
+	if c.Aborted && said.err == nil && answer != nil {
+		c.Err, c.Aborted = nil, false // it had all of it, and did not wait for the connection's end
+	}
 	if c.Err == nil {
 		c.Err = said.err
 	}
