@@ -29,6 +29,7 @@ type SessionConfig struct {
 	Budget   Budget
 	Purse    *Purse        // shared with other sessions; nil: none
 	Time     time.Duration // from Open until the session stops by itself, waiting not counted; 0: never
+	Loop     *LoopRules    // nil: loops are not looked for
 	Patience time.Duration // that rate limits and overload of the provider are waited out, in all; 0: never
 
 	Pin           Pin
@@ -82,6 +83,7 @@ type state struct {
 	unpriced bool          // the cost of some call is unknown
 	patience time.Duration // left
 	busy     busy
+	loops    loops
 }
 
 // past is what became of a body that was sent before.

@@ -184,6 +184,3 @@ func (r *Record) Exchange(seq int, codecs model.Codecs) (Exchange, error) {
 	x.Asked, x.Answer, _ = parsed(x.Call, request, response, codecs)
 	return x, nil
 }
-
-// look is where requests are watched for loops.
-func (a *asked) look(*model.Request) {}
