@@ -142,6 +142,8 @@ func groupOf(name string) Group {
 	return Environment
 }
 
+const modelSent = "model sent"
+
 // traffic takes what the gateway recorded of how the model was asked.
 func (c conditions) traffic(t *store.Trial) error {
 	if t.Record.Calls == nil {
@@ -162,7 +164,7 @@ func (c conditions) traffic(t *store.Trial) error {
 	_, err := modelCalls(t, func(x gateway.Call) {
 		add("dialect", string(x.Dialect))
 		add("translated to", string(x.Upstream))
-		add("model sent", x.Sent)
+		add(modelSent, x.Sent)
 		for _, s := range x.Withheld {
 			add("withheld tools", s)
 		}
@@ -174,7 +176,11 @@ func (c conditions) traffic(t *store.Trial) error {
 		}
 	})
 	for name, set := range sets {
-		c.set(Model, name, strings.Join(slices.Sorted(maps.Keys(set)), ", "))
+		g := Model
+		if name == modelSent { // what the arm's model is called at its provider
+			g = Compared
+		}
+		c.set(g, name, strings.Join(slices.Sorted(maps.Keys(set)), ", "))
 	}
 	c.sampling(t)
 	return err

@@ -396,7 +396,7 @@ func filesShown(t *store.Trial) map[string]bool {
 		}
 		for _, a := range doc.Actions() {
 			for _, f := range a.Seen {
-				if f != "" && strings.TrimSpace(a.Output) != "" {
+				if f != "" && strings.TrimSpace(a.Output) != "" && !strings.Contains(a.Output, f+": No such file") {
 					all[f] = true
 				}
 			}

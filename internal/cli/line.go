@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"time"
 
@@ -107,18 +106,5 @@ func (l *line) Trajectory(info trial.AgentInfo, brief string) (*trajectory.Traje
 		return nil, err
 	}
 	defer rec.Close()
-	doc := atif.New(info, brief, atif.Options{Session: l.s.ID()})
-	work := false
-	for _, c := range rec.Calls() {
-		x, err := rec.Exchange(c.Seq, codecs())
-		if err != nil {
-			return nil, fmt.Errorf("call %d: %w", c.Seq, err)
-		}
-		work = work || x.Asked != nil && x.Side == ""
-		doc.Add(x)
-	}
-	if !work {
-		return nil, nil
-	}
-	return doc.Document()
+	return atif.FromRecord(info, brief, rec, codecs(), atif.Options{Session: l.s.ID()})
 }
