@@ -24,7 +24,7 @@ type Figures struct {
 	CompletionTokens *int64         `json:"completion_tokens"`
 	CachedTokens     *int64         `json:"cached_tokens"`
 	CostUSD          *float64       `json:"cost_usd"`
-	Partial          bool           `json:"partial"` // of some nothing is known: the sums are lower bounds
+	Partial          bool           `json:"partial"` // a sum lacks trajectories or steps that say nothing: a lower bound
 	ToolShares       []Share        `json:"tools"`   // by calls
 	ActionShares     []Share        `json:"actions"`
 	FilesSeen        float64        `json:"average_files_seen"`
@@ -52,6 +52,7 @@ type Counter struct {
 	seen, changed  int
 	tests          int
 	passed         int
+	known          [4]int // trajectories that tell prompt, completion and cached tokens, and cost
 	output         int64
 	tools, actions map[string]int
 }
@@ -84,10 +85,10 @@ func (c *Counter) Add(t *trajectory.Trajectory, r *Row) {
 		c.f.TokensKnown++
 		c.output += *m.CompletionTokens
 	}
-	sum(&c.f.PromptTokens, m.PromptTokens, &c.f.Partial)
-	sum(&c.f.CompletionTokens, m.CompletionTokens, &c.f.Partial)
-	sum(&c.f.CachedTokens, m.CachedTokens, nil)
-	sum(&c.f.CostUSD, m.CostUSD, &c.f.Partial)
+	sum(&c.f.PromptTokens, m.PromptTokens, &c.known[0])
+	sum(&c.f.CompletionTokens, m.CompletionTokens, &c.known[1])
+	sum(&c.f.CachedTokens, m.CachedTokens, &c.known[2])
+	sum(&c.f.CostUSD, m.CostUSD, &c.known[3])
 	c.f.Partial = c.f.Partial || m.Partial
 	if r == nil {
 		return
@@ -101,17 +102,16 @@ func (c *Counter) Add(t *trajectory.Trajectory, r *Row) {
 	}
 }
 
-func sum[N int64 | float64](total **N, n *N, partial *bool) {
-	switch {
-	case n == nil && partial != nil:
-		*partial = true
-	case n == nil:
-	case *total == nil:
-		v := *n
-		*total = &v
-	default:
-		**total += *n
+// sum adds what is known and counts it.
+func sum[N int64 | float64](total **N, n *N, known *int) {
+	if n == nil {
+		return
 	}
+	*known++
+	if *total == nil {
+		*total = new(N)
+	}
+	**total += *n
 }
 
 // Figures so far.
@@ -122,6 +122,9 @@ func (c *Counter) Figures() Figures {
 			return 0
 		}
 		return float64(n) / float64(f.Count)
+	}
+	for _, n := range c.known {
+		f.Partial = f.Partial || n > 0 && n < f.Count
 	}
 	f.Turns, f.Tools, f.Messages = per(c.turns), per(c.calls), per(c.messages)
 	f.FilesSeen, f.FilesChanged, f.TestRuns = per(c.seen), per(c.changed), per(c.tests)

@@ -112,6 +112,8 @@ func fixtureTrial(rnd *rand.Rand, task, agent string, rep, a int) *Trial {
 		if rnd.IntN(8) == 0 {
 			tr.Usage.CostUSD = nil
 		}
+		calls := 14
+		tr.Calls, tr.Times = &calls, &trial.Times{Wall: tr.Wall, Working: tr.Wall, Waiting: 1500, Model: tr.Wall / 2}
 	}
 	zero := 0
 	tr.AgentExit = &zero

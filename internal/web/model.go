@@ -106,6 +106,8 @@ type Trial struct {
 	Reward   *float64
 	Rewards  []Reward
 	Usage    trial.Usage
+	Calls    *int         // to a model; nil: it had none
+	Times    *trial.Times // of an agent with a model
 	Use      trial.Resources
 	Started  time.Time
 	Finished time.Time

@@ -25,6 +25,10 @@ type Steps struct {
 	Total   int // steps in the file
 	Agent   string
 	Problem string
+	// Around are the conversations beside the main one, in a line each: those
+	// embedded in the document, and calls beside the work; the first of AroundN.
+	Around  []string
+	AroundN int
 }
 
 // Step is one step of a trajectory.
@@ -154,6 +158,13 @@ func eachStep(r io.Reader, s *Steps, f func(atifStep)) error {
 			if _, err := dec.Token(); err != nil {
 				return err
 			}
+		case "extra":
+			var x struct{ Assay around }
+			err := dec.Decode(&x)
+			if mistyped := new(json.UnmarshalTypeError); err != nil && !errors.As(err, &mistyped) {
+				return fmt.Errorf("extra: %w", err)
+			}
+			s.Around, s.AroundN = x.Assay.lines()
 		default:
 			var skip json.RawMessage
 			if err := dec.Decode(&skip); err != nil {
@@ -162,6 +173,42 @@ func eachStep(r io.Reader, s *Steps, f func(atifStep)) error {
 		}
 	}
 	return nil
+}
+
+// around is what a document made of traffic says of other conversations; see
+// docs/trajectories.md.
+type around struct {
+	Roots []struct {
+		ID    string `json:"trajectory_id"`
+		Kind  string
+		Of    string
+		Step  int
+		Calls int
+	}
+	Side []struct{ Kind, Message string }
+}
+
+const maxAround = 40
+
+func (a around) lines() (all []string, n int) {
+	add := func(format string, args ...any) {
+		if n++; n <= maxAround {
+			all = append(all, line(fmt.Sprintf(format, args...), 200))
+		}
+	}
+	for _, r := range a.Roots {
+		switch {
+		case r.Kind == "main":
+		case r.Step > 0:
+			add("%s %s: %s, of step %d of %s", r.Kind, r.ID, count(r.Calls, "call", "calls"), r.Step, r.Of)
+		default:
+			add("%s %s: %s", r.Kind, r.ID, count(r.Calls, "call", "calls"))
+		}
+	}
+	for _, s := range a.Side {
+		add("%s: %s", s.Kind, s.Message)
+	}
+	return all, n
 }
 
 // waterLevel is the largest power-of-two cap on each piece of text with which

@@ -2,8 +2,11 @@ package web
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+
+	"assay/trial"
 )
 
 func TestReadSteps(t *testing.T) {
@@ -112,4 +115,30 @@ func FuzzReadSteps(f *testing.F) {
 			t.Fatalf("%d shown of %d, problem %q", len(got.Shown), got.Total, got.Problem)
 		}
 	})
+}
+
+// Other conversations of a document are named, however odd or many they are.
+func TestOtherConversations(t *testing.T) {
+	doc := `{"steps":[],"extra":{"assay":{"roots":[{"trajectory_id":"main","kind":"main"},{"trajectory_id":"root-2","kind":"sub-agent","of":"main","step":3,"calls":1},
+		{"trajectory_id":"root-3","kind":"sample","calls":2}],"side":[{"kind":"title","message":"A \u001b[31mtitle\nof two lines"}]}}}`
+	s := readSteps(strings.NewReader(doc), pageRoom)
+	want := []string{"sub-agent root-2: 1 call, of step 3 of main", "sample root-3: 2 calls", "title: A title of two lines"}
+	if s.Problem != "" || s.AroundN != 3 || !slices.Equal(s.Around, want) {
+		t.Errorf("%d %q, problem %q", s.AroundN, s.Around, s.Problem)
+	}
+	many := `{"extra":{"assay":{"side":[` + strings.Repeat(`{"kind":"probe"},`, 500) + `{"kind":5}]}}}`
+	if s = readSteps(strings.NewReader(many), pageRoom); len(s.Around) > maxAround || s.AroundN < 500 {
+		t.Errorf("%d of %d", len(s.Around), s.AroundN)
+	}
+}
+
+func TestUsageWords(t *testing.T) {
+	in, out, calls := int64(1200), int64(90), 3
+	trials := []*Trial{{State: StateFinished, Calls: &calls, Usage: trial.Usage{InputTokens: &in, OutputTokens: &out}}, {State: StateFinished}}
+	if got := usageOf(trials).String(); got != "3 calls, ≥ 1200 in, ≥ 90 out, cost unknown" {
+		t.Errorf("%q", got)
+	}
+	if got := usageOf(trials[1:]).String(); got != "–" {
+		t.Errorf("%q", got)
+	}
 }

@@ -204,12 +204,18 @@ func pick(trials []*Trial, get func(*Trial) (float64, bool)) []float64 {
 
 func usageOf(trials []*Trial) Used {
 	var all []trial.Usage
+	calls := 0
 	for _, t := range trials {
 		if t.Ended() {
 			all = append(all, t.Usage)
+			if t.Calls != nil {
+				calls += *t.Calls
+			}
 		}
 	}
-	return sumUsage(all)
+	u := sumUsage(all)
+	u.Calls = calls
+	return u
 }
 
 // causes counts endings in the order of [trial.Endings]; words that are not

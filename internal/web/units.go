@@ -107,6 +107,7 @@ func Dollars(c *float64) string {
 type Used struct {
 	Input, Output trial.Sum // only the token count of the name is set
 	Cost          trial.Sum // only the cost is set
+	Calls         int       // to models, where trials recorded them
 }
 
 func sumUsage(all []trial.Usage) Used {
@@ -127,8 +128,14 @@ func (u Used) String() string {
 	if u.Input.InputTokens == nil && u.Output.OutputTokens == nil && u.Cost.CostUSD == nil {
 		return unknown
 	}
-	return atLeast(Tokens(u.Input.InputTokens), u.Input) + " in, " + atLeast(Tokens(u.Output.OutputTokens), u.Output) +
-		" out, " + atLeast(Dollars(u.Cost.CostUSD), u.Cost)
+	s := atLeast(Tokens(u.Input.InputTokens), u.Input) + " in, " + atLeast(Tokens(u.Output.OutputTokens), u.Output) + " out, "
+	if u.Calls > 0 {
+		s = count(u.Calls, "call", "calls") + ", " + s
+	}
+	if u.Cost.CostUSD == nil {
+		return s + "cost unknown"
+	}
+	return s + atLeast(Dollars(u.Cost.CostUSD), u.Cost)
 }
 
 func atLeast(s string, sum trial.Sum) string {
