@@ -12,6 +12,7 @@ type agentCmd struct {
 	List    agentListCmd    `cmd:"" help:"List the agents that there are, and which are installed."`
 	Show    agentShowCmd    `cmd:"" help:"Print an agent's recipe, to read or to start your own from."`
 	Install agentInstallCmd `cmd:"" help:"Install agents into layers of the store."`
+	Check   agentCheckCmd   `cmd:"" help:"Let an installed agent solve a small task with a scripted model."`
 	Export  agentExportCmd  `cmd:"" help:"Write an installed agent as an archive, for a machine without a network."`
 	Remove  agentRemoveCmd  `cmd:"" name:"rm" help:"Remove installed agents; their layers go with 'image gc'."`
 }

@@ -96,6 +96,9 @@ func (a *Agent) Info() trial.AgentInfo {
 	return trial.AgentInfo{Name: name, Version: a.recipe.Version}
 }
 
+// KeepsLogs reports whether the recipe says where the agent keeps its own log.
+func (a *Agent) KeepsLogs() bool { return len(a.recipe.Logs.Home)+len(a.recipe.Logs.Workdir) > 0 }
+
 // Needs asks for the agent's layer and the brief as a file.
 func (a *Agent) Needs(b task.Brief) (agent.Needs, error) {
 	n := agent.Needs{Files: agent.BriefFiles(b.Instruction), Memory: a.recipe.Run.MemoryMB << 20}
