@@ -23,6 +23,7 @@ import (
 	"assay/internal/model/catalog"
 	"assay/internal/model/gemini"
 	"assay/internal/model/openai"
+	"assay/internal/model/replay"
 	"assay/internal/model/scripted"
 )
 
@@ -69,6 +70,8 @@ type switchboard struct {
 
 	mu  sync.Mutex
 	ups map[string]*gateway.Upstream // by entry and what an arm changes of it
+
+	replays []*replay.Server
 }
 
 func (a *app) switchboard() (*switchboard, error) {
@@ -80,7 +83,13 @@ func (a *app) switchboard() (*switchboard, error) {
 }
 
 // Close ends every session.
-func (s *switchboard) Close() error { return s.gw.Close() }
+func (s *switchboard) Close() error {
+	err := s.gw.Close()
+	for _, r := range s.replays {
+		err = errors.Join(err, r.Close())
+	}
+	return err
+}
 
 // upstream makes what stands behind an entry; the same for all trials of all
 // arms that ask it in the same way, for they share its limits.
@@ -88,7 +97,7 @@ func (s *switchboard) upstream(e catalog.Entry, o armOptions) (*gateway.Upstream
 	e = o.change(e)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	key := strings.Join([]string{e.Name, e.URL, o.KeyEnv}, "\x00")
+	key := strings.Join([]string{e.Name, e.URL, o.KeyEnv, e.Scripted, e.Replay}, "\x00")
 	if u := s.ups[key]; u != nil {
 		return u, nil
 	}
@@ -116,6 +125,12 @@ func (s *switchboard) upstream(e catalog.Entry, o armOptions) (*gateway.Upstream
 	switch {
 	case e.Scripted != "":
 		u.Handler, err = scripted.Open(e.Scripted)
+	case e.Replay != "":
+		var r *replay.Server
+		if r, err = replay.Open(e.Replay, codecs()); err == nil {
+			u.Handler, u.Dialects = r, r.Dialects()
+			s.replays = append(s.replays, r)
+		}
 	default:
 		u.Transport, err = s.transport(e)
 	}

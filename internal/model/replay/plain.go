@@ -39,7 +39,8 @@ func newNormaliser() *normaliser {
 		{`__[A-Za-z0-9]{7}\b`, "__<trial>"},
 		{`/tmp/tmp\.?[A-Za-z0-9_]+`, "/tmp/<tmp>"},
 		{`\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?: ?(?:Z|UTC|[+-]\d\d:?\d\d))?)?`, "<time>"},
-		{`\b(?:` + day + `,? )?(?:\d{1,2} ` + month + `|` + month + ` +\d{1,2})(?:,? \d{4})?(?:,? +\d{1,2}:\d\d(?::\d\d)?)?(?: (?:AM|PM))?(?: [A-Z]{3,4})?(?: \d{4})?\b`, "<time>"},
+		{`\b(?:` + day + `,? )?` + month + ` +\d{1,2}(?:,? \d{4}\b)?(?:,? +\d{1,2}:\d\d(?::\d\d)?)?(?: (?:AM|PM))?(?: [A-Z]{3,4})?(?: \d{4})?\b`, "<time>"},
+		{`\b(?:` + day + `,? )?\d{1,2} ` + month + `,? \d{4}(?:,? +\d{1,2}:\d\d(?::\d\d)?)?\b`, "<time>"},
 		{`\b\d{1,2}:\d\d:\d\d(?:[.,]\d+)?\b`, "<time>"},
 		{`\b1[6-9]\d{8}(?:\d{3})?(?:\.\d+)?\b`, "<time>"},
 		{`\b\d+(?:\.\d+)? ?(?:ms|µs)\b|\b\d+\.\d+ ?s(?:ec(?:onds?)?)?\b`, "<duration>"},
@@ -70,8 +71,8 @@ func (n *normaliser) plain(text string) string {
 func Plain(text string) string { return newNormaliser().plain(text) }
 
 // Document is a JSON document with every text in it made [Plain], and numbers
-// that are times and durations by their keys made 0. Its fields stand in
-// alphabetical order.
+// that are times and durations by their keys made 0; sessions and models lose
+// their names. Its fields stand in alphabetical order.
 func Document(doc []byte) ([]byte, error) {
 	d := json.NewDecoder(bytes.NewReader(doc))
 	d.UseNumber()
@@ -86,6 +87,7 @@ func Document(doc []byte) ([]byte, error) {
 func (n *normaliser) walk(key string, v any) any {
 	switch v := v.(type) {
 	case map[string]any:
+		delete(v, "model_name") // a replay goes by a name of its own
 		for k, one := range v {
 			v[k] = n.walk(k, one)
 		}
@@ -98,7 +100,8 @@ func (n *normaliser) walk(key string, v any) any {
 			return 0
 		}
 	case string:
-		if key == "session_id" || key == "trajectory_id" {
+		switch key {
+		case "session_id", "trajectory_id":
 			return "<id>"
 		}
 		return n.plain(v)

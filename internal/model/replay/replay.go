@@ -222,8 +222,8 @@ func (s *Server) give(w http.ResponseWriter, r *http.Request, c recorded, answer
 	if c.Err != nil && c.Err.Status != 0 {
 		status = c.Err.Status // of the provider; the agent may have got another
 	}
-	if status == 0 {
-		status = http.StatusOK
+	if status == 0 || c.Err != nil && c.Err.Kind == model.ErrMalformed {
+		status = http.StatusOK // the gateway had to say what the provider did not
 	}
 	if c.Err != nil && c.Err.RetryAfter > 0 {
 		w.Header().Set("Retry-After", fmt.Sprint(int64(c.Err.RetryAfter.Seconds()+0.5)))
