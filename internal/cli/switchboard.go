@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -273,9 +274,14 @@ func (s *switchboard) open(e catalog.Entry, o armOptions, r job.LineRequest) (jo
 		return nil, err
 	}
 	l := &line{entry: e, dialect: own, dir: r.Dir}
+	var loop *gateway.LoopRules
+	if rules := gateway.DefaultLoopRules(); !o.NoLoops {
+		loop = &rules
+	}
 	sess, err := s.gw.Open(gateway.SessionConfig{
 		Trial: r.Trial, Dir: r.Dir, Upstream: up, Model: e.ModelID(),
-		Budget: gateway.Budget{Tokens: r.Budget.Tokens, USD: r.Budget.USD}, Patience: time.Duration(o.Patience),
+		Budget: gateway.Budget{Tokens: r.Budget.Tokens, USD: r.Budget.USD}, Patience: time.Duration(o.Patience), Loop: loop,
+		Pin: gateway.Pin{Sampling: over(e.Sampling, o.Sampling)}, Grant: o.Grant, CaptureTokens: o.Capture,
 		OnWait: r.OnWait, OnStop: func(st gateway.Stop) { l.stopped(st, r.OnStop) }, OnCall: func(c gateway.Call) { told(c, r.OnUse) },
 	})
 	if err != nil {
@@ -283,4 +289,16 @@ func (s *switchboard) open(e catalog.Entry, o armOptions, r job.LineRequest) (jo
 	}
 	l.s = sess
 	return l, nil
+}
+
+// over is what base says, but for what top says.
+func over(base, top model.Sampling) model.Sampling {
+	b, err := json.Marshal(top)
+	if err == nil {
+		err = json.Unmarshal(b, &base)
+	}
+	if err != nil {
+		panic(err) // numbers and strings are always JSON
+	}
+	return base
 }

@@ -14,12 +14,13 @@ import (
 
 	"assay/internal/model"
 	"assay/internal/model/anthropic"
+	"assay/internal/model/gemini"
 	"assay/internal/model/openai"
 	"assay/internal/model/scripted"
 )
 
 func codecs() model.Codecs {
-	return model.Codecs{model.Chat: openai.Chat{}, model.Responses: openai.Responses{}, model.Messages: anthropic.Messages{}}
+	return model.Codecs{model.Chat: openai.Chat{}, model.Responses: openai.Responses{}, model.Messages: anthropic.Messages{}, model.Gemini: gemini.Gemini{}}
 }
 
 // script is a scripted model over real TCP.
@@ -500,7 +501,7 @@ func TestHandlerUpstream(t *testing.T) {
 			t.Errorf("%s: %d %s %v", d, res.StatusCode, b, err)
 		}
 	}
-	if sum, err := s.Close(); err != nil || sum.Calls != 3 {
+	if sum, err := s.Close(); err != nil || sum.Calls != 4 {
 		t.Errorf("%+v %v", sum, err)
 	}
 	if _, err := Read(filepath.Join(s.conf.Dir)); err != nil {
