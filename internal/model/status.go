@@ -7,8 +7,7 @@ import (
 )
 
 // HTTPStatus is the status with which a server of dialect d says e. A
-// provider's own status passes, but for overload, which only messages calls
-// 529.
+// provider's own status passes, but for overload, which messages calls 529.
 //
 // No status stops every agent. A refusal of ours takes the one after which the
 // clients of that dialect were seen to send the fewest requests: most chat
@@ -33,7 +32,9 @@ func (e *Error) HTTPStatus(d Dialect) int {
 		if d == Messages {
 			return 529
 		}
-		return http.StatusServiceUnavailable
+		if e.Status < 500 || e.Status > 599 {
+			return http.StatusServiceUnavailable
+		}
 	case ErrMalformed, ErrCutStream, ErrUnreachable, ErrAborted:
 		return http.StatusBadGateway
 	case ErrStalled:

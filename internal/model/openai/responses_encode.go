@@ -106,7 +106,7 @@ func (e *responsesEncoder) body() obj {
 func (e *responsesEncoder) event(name string, body obj) []byte {
 	body["type"], body["sequence_number"] = name, e.n
 	e.n++
-	if _, ok := body["response"]; !ok {
+	if _, ok := body["response"]; !ok && name != "error" {
 		body["output_index"] = len(e.output)
 	}
 	return model.Event{Name: name, Data: model.JSON(body)}.Append(nil)
@@ -233,17 +233,19 @@ func (e *responsesEncoder) end() []byte {
 	return out
 }
 
+// fail says the error twice, as OpenAI's servers do: official helpers throw at
+// the first event, codex reads the code of the second.
 func (e *responsesEncoder) fail(err *model.Error) []byte {
-	body := e.body()
-	body["status"] = "failed"
-	said := errorBody(err)
-	code := said["code"]
+	code := errorBody(err)["code"]
 	if code == nil {
 		code = "server_error"
 		if err.Kind == model.ErrBadRequest {
 			code = "invalid_prompt"
 		}
 	}
+	out := e.event("error", obj{"code": code, "message": err.Message, "param": nil})
+	body := e.body()
+	body["status"] = "failed"
 	body["error"] = obj{"code": code, "message": err.Message}
-	return e.event("response.failed", obj{"response": body})
+	return append(out, e.event("response.failed", obj{"response": body})...)
 }
