@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 
+	"assay/internal/gateway"
+	"assay/internal/gateway/atif"
 	"assay/internal/store"
 	"assay/trajectory"
 )
@@ -22,7 +24,8 @@ type trajectoryCmd struct {
 }
 
 type trajectoryLintCmd struct {
-	Paths []string `arg:"" name:"path" help:"Trajectory files, trial directories or job directories."`
+	Paths   []string `arg:"" name:"path" help:"Trajectory files, trial directories or job directories."`
+	Traffic bool     `help:"Compare each with the model calls recorded beside it, too: every answer once, in order, in its words."`
 }
 
 func (trajectoryLintCmd) Help() string {
@@ -31,6 +34,7 @@ place in it, the step and the rule.
 
 Examples:
   assay trajectory lint jobs/demo
+  assay trajectory lint jobs/demo --traffic
   assay trajectory lint trajectory.json --json | jq -r .rule
 
 Exit status: 0 when all are valid, 1 when one cannot be read, 2 when there is none, 4 when one is not valid.`
@@ -52,7 +56,7 @@ func (c *trajectoryLintCmd) Run(a *app, g *grammar) error {
 	}
 	bad := 0
 	for _, f := range files {
-		found, err := trajectory.ValidateFile(f)
+		found, err := c.check(f)
 		if err != nil {
 			return err
 		}
@@ -84,6 +88,40 @@ func (c *trajectoryLintCmd) Run(a *app, g *grammar) error {
 	}
 	a.say("%d valid", len(files))
 	return nil
+}
+
+// check validates one file.
+func (c *trajectoryLintCmd) check(name string) ([]trajectory.Finding, error) {
+	found, err := trajectory.ValidateFile(name)
+	if err != nil || !c.Traffic {
+		return found, err
+	}
+	dir := filepath.Join(filepath.Dir(name), "model")
+	if _, err := os.Lstat(dir); err != nil {
+		return found, nil // no model was asked
+	}
+	missing, err := missingTraffic(name, dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range missing {
+		found = append(found, trajectory.Finding{Path: "$", Rule: "traffic", Text: m})
+	}
+	return found, nil
+}
+
+// missingTraffic compares a trajectory with the record of its calls.
+func missingTraffic(name, dir string) ([]string, error) {
+	doc, err := readTrajectory(name)
+	if err != nil {
+		return nil, err
+	}
+	rec, err := gateway.Read(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer rec.Close()
+	return atif.MissingOf(rec, codecs(), doc)
 }
 
 var stepAt = regexp.MustCompile(`\.steps\[(\d+)\]`)
