@@ -263,6 +263,15 @@ func priced(arms []job.Arm, c *catalog.Catalog, what string) error {
 	return nil
 }
 
+// loops are how an agent's repetitions are found, unless it may.
+func (o armOptions) loops() *gateway.LoopRules {
+	if o.NoLoops {
+		return nil
+	}
+	rules := gateway.DefaultLoopRules()
+	return &rules
+}
+
 // open begins a session for one step of a trial.
 func (s *switchboard) open(e catalog.Entry, o armOptions, r job.LineRequest) (job.Line, error) {
 	up, err := s.upstream(e, o)
@@ -274,13 +283,9 @@ func (s *switchboard) open(e catalog.Entry, o armOptions, r job.LineRequest) (jo
 		return nil, err
 	}
 	l := &line{entry: e, dialect: own, dir: r.Dir}
-	var loop *gateway.LoopRules
-	if rules := gateway.DefaultLoopRules(); !o.NoLoops {
-		loop = &rules
-	}
 	sess, err := s.gw.Open(gateway.SessionConfig{
 		Trial: r.Trial, Dir: r.Dir, Upstream: up, Model: e.ModelID(),
-		Budget: gateway.Budget{Tokens: r.Budget.Tokens, USD: r.Budget.USD}, Patience: time.Duration(o.Patience), Loop: loop,
+		Budget: gateway.Budget{Tokens: r.Budget.Tokens, USD: r.Budget.USD}, Loop: o.loops(), Patience: time.Duration(o.Patience),
 		Pin: gateway.Pin{Sampling: over(e.Sampling, o.Sampling)}, Grant: o.Grant, CaptureTokens: o.Capture,
 		OnWait: r.OnWait, OnStop: func(st gateway.Stop) { l.stopped(st, r.OnStop) }, OnCall: func(c gateway.Call) { told(c, r.OnUse) },
 	})
