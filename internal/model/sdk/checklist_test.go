@@ -110,7 +110,11 @@ func streamed(t *testing.T, to target, d model.Dialect) string {
 func TestChecklist(t *testing.T) {
 	for _, to := range []target{direct(t), through(t, "gateway"), through(t, "translated", model.Chat)} {
 		for _, d := range []model.Dialect{model.Chat, model.Responses, model.Messages} {
+			to.s.Forget()
 			all := events(t, d, streamed(t, to, d))
+			if r := to.s.Requests(); len(r) != 1 || to.translated && r[0].Dialect != model.Chat {
+				t.Errorf("%s, %s: the server was asked for %+v", to.name, d, r)
+			}
 			for _, wrong := range checklist(d, all) {
 				t.Errorf("%s, %s: %s", to.name, d, wrong)
 			}

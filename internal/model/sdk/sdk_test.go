@@ -157,12 +157,11 @@ scripts:
 
 // target is something that answers all three dialects.
 type target struct {
-	name string
-	base string
-	s    *scripted.Server // behind it
-	key  string
-	// models that it lists: a gateway's session has one.
-	models     int
+	name       string
+	base       string
+	s          *scripted.Server // behind it
+	key        string
+	models     int  // that it lists: a gateway's session has one
 	translated bool // its server speaks chat completions alone
 }
 
@@ -294,7 +293,8 @@ func judge(t *testing.T, c client, to target, j job, r result) {
 			t.Errorf("%s: %+v", j.Name, r)
 		}
 	case j.Model == "cut", j.Model == "in-stream":
-		if r.Error == "" {
+		// Where the stream itself says that it failed, one client hands that on as an answer.
+		if r.Error == "" && (len(r.Turns) != 1 || r.Turns[0].Stop != "failed") {
 			t.Errorf("%s: no error, but %+v", j.Name, r)
 		}
 	case j.Mode == "abort":
@@ -318,7 +318,11 @@ func judge(t *testing.T, c client, to target, j job, r result) {
 			if c.name == "node" {
 				want = f.node
 			}
-			if !strings.Contains("|"+want+"|", "|"+r.Error+"|") || r.Status != f.status || r.Code == nil {
+			status := f.status
+			if to.translated && r.Status == 503 && status == 529 {
+				status = 503 // OpenAI's word for it
+			}
+			if !strings.Contains("|"+want+"|", "|"+r.Error+"|") || r.Status != status || r.Code == nil {
 				t.Errorf("%s: %+v", j.Name, r)
 			}
 		}
