@@ -87,7 +87,7 @@ func TestClientStops(t *testing.T) {
 			t.Run(agent+"/"+c.name, func(t *testing.T) {
 				b.t = t
 				name := c.name + "-" + strings.ReplaceAll(agent, "/", "-")
-				got := b.run(name, agent, "scripted:"+b.write(name+".yaml", c.script), append(c.flags, "--agent-timeout", "60s")...)
+				got := b.run(name, agent, "scripted:"+b.write(name+".yaml", c.script), append([]string{"--agent-timeout", "60s"}, c.flags...)...)
 				t.Logf("cause %s, %d calls, %s: %s", got.Record.Cause, *got.Record.Calls, times(got), got.Record.Detail)
 				if got.Record.Cause != c.cause {
 					t.Errorf("cause %s, want %s: %s\n%s", got.Record.Cause, c.cause, got.Record.Detail, agentText(got))

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -42,6 +43,16 @@ func newClientBed(t testing.TB) *clientBed {
 	b.write("task/task.toml", "[task]\nname = \"test/hello\"\n[environment]\ndocker_image = \"host\"\nworkdir = \"/project\"\n")
 	b.write("task/instruction.md", "Create the file hello.txt in this directory. It holds exactly the text `Hello, world!`\n")
 	b.write("task/tests/test.sh", "#!/bin/sh\nif [ \"$(cat /project/hello.txt)\" = 'Hello, world!' ]; then echo 1; else echo 0; fi >/logs/verifier/reward.txt\n")
+	git := func(args ...string) {
+		args = append([]string{"-C", filepath.Join(b.dir, "task", "environment"), "-c", "user.name=a", "-c", "user.email=a@example.com"}, args...)
+		if out, err := exec.Command("git", args...).CombinedOutput(); err != nil {
+			t.Fatalf("git %q: %v\n%s", args, err, out)
+		}
+	}
+	b.write("task/environment/README", "A project.\n")
+	git("init", "-q")
+	git("add", ".")
+	git("commit", "-q", "-m", "begin")
 	return b
 }
 
@@ -153,7 +164,7 @@ func solved(t testing.TB, got *store.Trial) {
 		t.Errorf("%s, cause %s: %s; notes %q\n%s", got.Record.Outcome, got.Record.Cause, got.Record.Detail, got.Record.Notes, agentText(got))
 	}
 	if got.Record.Calls == nil || *got.Record.Calls < 2 {
-		t.Errorf("model calls: %v", got.Record.Calls)
+		t.Error("less than two model calls are told of")
 	}
 }
 
@@ -219,13 +230,13 @@ func tidy(t testing.TB, b *clientBed, got *store.Trial) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	allowed := []string{".", "logs", "project", "project/hello.txt", "tmp", "tmp/assay", "tmp/assay/brief.md", "tmp/environ", "tmp/environs"}
+	allowed := []string{".", "logs", "project", "project/README", "project/hello.txt", "tmp", "tmp/assay", "tmp/assay/brief.md", "tmp/environ", "tmp/environs"}
 	for _, end := range got.Record.EndState {
 		for e, err := range s.Entries(image.LayerID(end.Layer)) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !slices.Contains(allowed, e.Path) && !strings.HasPrefix(e.Path, "logs/") && !strings.HasPrefix(e.Path, "project/.git/") {
+			if !slices.Contains(allowed, e.Path) && !strings.HasPrefix(e.Path, "logs/") && !strings.HasPrefix(e.Path, "project/.git") {
 				t.Errorf("the agent left /%s (%v)", e.Path, e.Type)
 			}
 		}
