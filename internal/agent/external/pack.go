@@ -100,7 +100,7 @@ func (p *packer) entry(h *tar.Header, in io.Reader) error {
 	}
 	h.Uid, h.Gid, h.Uname, h.Gname = 0, 0, "", ""
 	h.Mode = h.Mode&0o777 | 0o444
-	if h.Mode&0o111 != 0 || h.Typeflag == tar.TypeDir {
+	if h.Mode&0o111 != 0 || h.Typeflag == tar.TypeDir || p.named(name) {
 		h.Mode |= 0o111
 	}
 	switch h.Typeflag {
@@ -115,6 +115,16 @@ func (p *packer) entry(h *tar.Header, in io.Reader) error {
 		return nil // sockets and devices are of no use
 	}
 	return p.out.WriteHeader(h)
+}
+
+// named reports whether the recipe calls a file a program.
+func (p *packer) named(name string) bool {
+	for _, g := range p.recipe.Install.Programs {
+		if ok, err := path.Match(path.Clean(g), name); ok && err == nil {
+			return true
+		}
+	}
+	return false
 }
 
 func (p *packer) pruned(name string) bool {
