@@ -146,13 +146,25 @@ func (r *run) work(ctx context.Context) error {
 		if err != nil || r.ended.word != "" {
 			return err
 		}
-		r.messages = append(r.messages, kept)
+		r.messages = append(r.messages, something(kept))
 		if answer.Stop != model.StopPause || len(actions) > 0 { // a paused turn is sent back as it is
 			r.messages = append(r.messages, r.protocol.answer(actions, seen, word)...)
 		}
 	}
 	r.end("turns", trial.CauseNoSubmission, fmt.Sprintf("no submission within %d answers of the model", r.strategy.Turns))
 	return nil
+}
+
+// something is a message that servers take back: one that says nothing they
+// refuse.
+func something(m model.Message) model.Message {
+	for _, p := range m.Parts {
+		if p.Text != "" || p.Call != nil || p.Signature != "" || len(p.Raw) > 0 {
+			return m
+		}
+	}
+	m.Parts = []model.Part{{Kind: model.PartText, Text: "(no answer)"}}
+	return m
 }
 
 // act runs the actions of one answer in order, until one ends the work. What

@@ -129,6 +129,9 @@ func wellFormed(t *testing.T, q model.Request) {
 	t.Helper()
 	for i, m := range q.Messages {
 		var want, got []string
+		if len(m.Parts) == 0 || len(m.Parts) == 1 && m.Parts[0].Kind == model.PartText && m.Parts[0].Text == "" {
+			t.Errorf("message %d of the %s says nothing", i, m.Role)
+		}
 		for _, p := range m.Parts {
 			if p.Kind == model.PartCall {
 				want = append(want, p.Call.ID)

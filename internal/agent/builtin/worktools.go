@@ -64,20 +64,28 @@ func submit(ctx context.Context, r *run, a arguments) (observation, error) {
 		return observation{text: out.String(), bad: true}, context.Cause(ctx)
 	case !res.TimedOut && res.Exit.Code == 0:
 		r.checked = "passed"
-		return observation{text: strings.TrimRight(out.String(), "\n") + "\n[the check passed; handed in]", done: true}, nil
+		return observation{text: below(out.String()) + "[the check passed; handed in]", done: true}, nil
 	}
 	r.checked = "failed"
 	how := fmt.Sprintf("exit status %d", res.Exit.Code)
 	if res.TimedOut {
 		how = "killed: it took too long"
 	}
-	text := strings.TrimRight(out.String(), "\n") + "\n[check: " + how + "]\n"
+	text := below(out.String()) + "[check: " + how + "]\n"
 	if r.repaired >= r.strategy.Retries {
 		return observation{text: text + "[no repair is left: handed in as it is]", bad: true, done: true}, nil
 	}
 	r.repaired++
 	word, err := r.say("refused", func(s *situation) { s.Left = r.strategy.Retries - r.repaired })
 	return observation{text: text + word, bad: true}, err
+}
+
+// below is output that a line can follow.
+func below(output string) string {
+	if output = strings.TrimRight(output, "\n"); output != "" {
+		output += "\n"
+	}
+	return output
 }
 
 // notStarted makes of a program that is not there something to tell.
