@@ -47,11 +47,12 @@ func recipe(name string) (external.Recipe, error) {
 }
 
 type agentShowCmd struct {
-	Agent string `arg:"" help:"Name, or a recipe file."`
+	Agent string `arg:"" help:"Name, or a recipe file; react:STRATEGY prints what a strategy comes to."`
 }
 
 func (agentShowCmd) Help() string {
 	return `A recipe is all that assay knows of an agent. With --json it comes with what is installed of it.
+'react' and 'react:no-plan,retries=1' print the strategy: what to write into a file of one's own.
 
 Examples:
   assay agent show codex
@@ -61,6 +62,9 @@ Exit status: 0, 1 the recipe file cannot be read, 2 there is no such agent, or a
 }
 
 func (c *agentShowCmd) Run(a *app, g *grammar) error {
+	if ok, err := a.strategy(g, c.Agent); ok {
+		return err
+	}
 	r, err := recipe(c.Agent)
 	if err != nil {
 		return err

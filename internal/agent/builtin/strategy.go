@@ -200,6 +200,9 @@ func (s *Strategy) check() error {
 	return err
 }
 
+// Format writes the strategy as a file of its own.
+func (s *Strategy) Format() ([]byte, error) { return toml.Marshal(s) }
+
 // digest tells strategies apart: the same settings and prompts, the same word.
 func (s *Strategy) digest() string {
 	b, err := json.Marshal(s)

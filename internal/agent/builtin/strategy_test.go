@@ -43,6 +43,13 @@ func TestStrategies(t *testing.T) {
 	if text, err := say(mustPrompts(t, s), "idle", situation{Task: "x"}); text != "Go on, x." {
 		t.Errorf("%q, %v", text, err)
 	}
+	text, err := s.Format()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := ParseStrategy("x.toml", func(string) ([]byte, error) { return text, nil }); err != nil || again.digest() != s.digest() {
+		t.Errorf("written and read again: %v\n%s", err, text)
+	}
 	a, err := NewReact(plain, nil)
 	b, err2 := NewReact(s, nil)
 	if err != nil || err2 != nil || a.Info().Version != "1.0.0" || !strings.HasPrefix(b.Info().Version, "1.0.0+") {
