@@ -87,7 +87,7 @@ func (s *Session) tally(a *asked) {
 		return
 	}
 	if c.Err != nil {
-		if c.Err.Kind != model.ErrAborted {
+		if !ours(c.Err.Kind) {
 			sum.LastError = c.Err
 		}
 		return

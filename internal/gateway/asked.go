@@ -248,14 +248,14 @@ func (s *Session) settle() {
 func (a *asked) ask() *model.Error {
 	ctx, end := context.WithCancelCause(a.r.Context())
 	defer end(nil)
-	defer context.AfterFunc(a.s.ctx, func() { end(context.Cause(a.s.ctx)) })()
+	stall := &watchdog{after: a.s.g.conf.Limits.Stall, end: end, silence: silence{opened: a.s.began}}
+	defer context.AfterFunc(a.s.ctx, func() { end(stall.silence.blame(a.s.ctx)) })()
 	a.s.flow(1, 0)
 	defer a.s.flow(-1, 0)
 	out, e := a.shape()
 	if e != nil {
 		return e
 	}
-	stall := &watchdog{after: a.s.g.conf.Limits.Stall, end: end}
 	defer stall.stop()
 	res, e := a.send(ctx, stall, out)
 	if e != nil {
@@ -268,12 +268,14 @@ func (a *asked) ask() *model.Error {
 
 // watchdog ends a request whose provider says nothing for too long.
 type watchdog struct {
-	after time.Duration
-	end   context.CancelCauseFunc
-	timer *time.Timer
+	after   time.Duration
+	end     context.CancelCauseFunc
+	timer   *time.Timer
+	silence silence
 }
 
 func (d *watchdog) feed() {
+	d.silence.broken()
 	if d.timer == nil {
 		d.timer = time.AfterFunc(d.after, func() {
 			d.end(&model.Error{Kind: model.ErrStalled, Message: fmt.Sprintf("the model server said nothing for %v", d.after)})

@@ -55,6 +55,8 @@ type Session struct {
 	server  *server
 	rec     *recorder
 
+	began time.Time
+
 	ctx  context.Context // ends with a *StopError as its cause
 	end  context.CancelCauseFunc
 	live sync.WaitGroup // requests in progress, and what is made of those that are over
@@ -124,7 +126,7 @@ func (g *Gateway) Open(c SessionConfig) (*Session, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open model session of %q: %w", c.Trial, err)
 	}
-	s := &Session{g: g, conf: c, up: up, id: randomID(), key: randomKey()}
+	s := &Session{g: g, conf: c, up: up, id: randomID(), key: randomKey(), began: time.Now()}
 	s.state.earlier = map[digest]past{}
 	s.state.settled = sync.NewCond(&s.mu)
 	s.state.patience = c.Patience

@@ -1,0 +1,61 @@
+package gateway
+
+import (
+	"io"
+	"net/http"
+	"testing"
+	"time"
+
+	"assay/internal/model"
+)
+
+// A provider that is silent while a trial's time runs out is to blame; one that
+// answers, or failed before, keeps its own name.
+func TestSilenceAtTheDeadline(t *testing.T) {
+	answer := func(w http.ResponseWriter) {
+		w.Header().Set("Content-Type", "application/json")
+		io.WriteString(w, `{"id":"1","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}]}`)
+	}
+	for name, c := range map[string]struct {
+		first func(w http.ResponseWriter)
+		work  time.Duration // between the first answer and the second question
+		want  model.ErrorKind
+	}{
+		"silent":               {nil, 0, model.ErrStalled},
+		"silent for a moment":  {answer, 2 * time.Second, ""},
+		"failed, then stopped": {func(w http.ResponseWriter) { w.WriteHeader(500) }, 2 * time.Second, model.ErrServer},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := 0
+			reached := make(chan bool, 1)
+			up := provider(t, func(w http.ResponseWriter, r *http.Request) {
+				if n++; n == 1 && c.first != nil {
+					c.first(w)
+					return
+				}
+				reached <- true
+				<-r.Context().Done()
+			})
+			s := opened(t, gateway(t, Config{}), SessionConfig{Upstream: up})
+			base := s.BaseAt(relayed(t, s)) + "/v1/chat/completions"
+			if c.first != nil {
+				post(t, base, s.Key(), question)
+			}
+			time.Sleep(c.work)
+			done := make(chan bool)
+			go func() { defer close(done); post(t, base, s.Key(), question) }()
+			<-reached
+			time.Sleep(300 * time.Millisecond)
+			s.Stop(Stop{Kind: model.ErrDeadline, Message: "time is up"})
+			<-done
+			_, sum, _ := ended(t, s)
+			got := model.ErrorKind("")
+			if sum.LastError != nil {
+				got = sum.LastError.Kind
+			}
+			if got != c.want {
+				t.Errorf("the last failure is %q, want %q", got, c.want)
+			}
+		})
+	}
+}
