@@ -22,10 +22,24 @@ type atom struct {
 
 func (x *atom) assistant() bool { return x.role == model.RoleAssistant }
 
+// speller identifies parts. It remembers them, since every request repeats all
+// that came before.
+type speller map[saying]key
+
+// saying is what identifies a part.
+type saying struct {
+	kind model.PartKind
+	role model.Role // of texts
+	name string     // of calls
+	text string
+}
+
+const maxSayings = 200_000
+
 // flatten turns messages into atoms, leading system messages apart: clients
 // change those between calls of one conversation. Reasoning and what has no
 // content for a reader is left out, since clients drop or reshape it.
-func flatten(messages []model.Message) (system []string, rest []atom) {
+func (s speller) flatten(messages []model.Message) (system []string, rest []atom) {
 	for i, m := range messages {
 		for _, p := range m.Parts {
 			if m.Role == model.RoleSystem && len(rest) == 0 {
@@ -34,7 +48,7 @@ func flatten(messages []model.Message) (system []string, rest []atom) {
 				}
 				continue
 			}
-			if k, ok := identify(m.Role, p); ok {
+			if k, ok := s.identify(m.Role, p); ok {
 				rest = append(rest, atom{key: k, role: m.Role, part: p, msg: i})
 			}
 		}
@@ -44,28 +58,38 @@ func flatten(messages []model.Message) (system []string, rest []atom) {
 
 // identify is the digest of a part, without ids: clients and codecs make new
 // ones, and where they do not, the order tells as much.
-func identify(role model.Role, p model.Part) (key, bool) {
-	switch p.Kind {
-	case model.PartText, model.PartRefusal:
-		t := strings.TrimSpace(p.Text)
-		return digest(string(speaker(role)), "text", t), t != ""
-	case model.PartCall:
-		if p.Call == nil {
+func (s speller) identify(role model.Role, p model.Part) (key, bool) {
+	x := saying{kind: p.Kind}
+	switch {
+	case p.Kind == model.PartText || p.Kind == model.PartRefusal:
+		x.kind, x.role, x.text = model.PartText, speaker(role), strings.TrimSpace(p.Text)
+		if x.text == "" {
 			return key{}, false
 		}
-		return digest("call", p.Call.Name, sameArguments(p.Call.Arguments)), true
-	case model.PartResult:
-		if p.Result == nil {
-			return key{}, false
-		}
-		return digest("result", strings.TrimSpace(resultText(p.Result))), true
-	case model.PartMedia:
-		if p.Media == nil {
-			return key{}, false
-		}
-		return digest("media", p.Media.Type, p.Media.URL, p.Media.Data), true
+	case p.Kind == model.PartCall && p.Call != nil:
+		x.name, x.text = p.Call.Name, p.Call.Arguments
+	case p.Kind == model.PartResult && p.Result != nil:
+		x.text = strings.TrimSpace(resultText(p.Result))
+	case p.Kind == model.PartMedia && p.Media != nil:
+		x.name, x.text = p.Media.Type, p.Media.URL+p.Media.Data
+	default:
+		return key{}, false
 	}
-	return key{}, false
+	k, ok := s[x]
+	if !ok {
+		k = x.digest()
+		if len(s) < maxSayings {
+			s[x] = k
+		}
+	}
+	return k, true
+}
+
+func (x saying) digest() key {
+	if x.kind == model.PartCall {
+		return digest(string(x.kind), x.name, sameArguments(x.text))
+	}
+	return digest(string(x.kind), string(x.role), x.name, x.text)
 }
 
 // speaker folds roles that dialects do not tell apart.
@@ -88,6 +112,9 @@ func sameArguments(s string) string {
 }
 
 func resultText(r *model.Result) string {
+	if len(r.Parts) == 1 && r.Parts[0].Kind == model.PartText {
+		return r.Parts[0].Text
+	}
 	var texts []string
 	for _, p := range r.Parts {
 		switch {
@@ -117,10 +144,11 @@ func digest(parts ...string) key {
 
 // after is the digest of all that was said before and then next.
 func (k key) after(next key) key {
-	sum := sha256.Sum256(append(k[:], next[:]...))
-	var out key
-	copy(out[:], sum[:])
-	return out
+	var both [2 * len(k)]byte
+	copy(both[:], k[:])
+	copy(both[len(k):], next[:])
+	sum := sha256.Sum256(both[:])
+	return key(sum[:len(k)])
 }
 
 // rolling are the digests of every beginning of atoms: rolling[i] is that of
@@ -135,13 +163,13 @@ func rolling(from key, atoms []atom) []key {
 }
 
 // answerAtoms are those of an answer.
-func answerAtoms(r *model.Response) []atom {
+func (s speller) answer(r *model.Response) []atom {
 	if r == nil {
 		return nil
 	}
 	m := r.Message
 	m.Role = model.RoleAssistant
-	_, atoms := flatten([]model.Message{m})
+	_, atoms := s.flatten([]model.Message{m})
 	return atoms
 }
 

@@ -87,8 +87,64 @@ func (s *steps) repeated(n *node, atoms []atom) {
 	s.add(x)
 }
 
-// back is how many steps are searched for the call that a result answers.
-const back = 64
+// waiting are calls of one step without an answer, by id or by name. Calls of
+// one id are the same to whoever reads the document; those of one name are not.
+type waiting struct {
+	step int
+	left int      // of an id
+	ids  []string // of a name, in order
+}
+
+// expect notes the calls of a step that was added.
+func (s *steps) expect(step int) {
+	for _, c := range s.all[step].ToolCalls {
+		last := s.latest("id "+c.ID, step)
+		last.left++
+		last = s.latest("name "+c.Function, step)
+		last.ids = append(last.ids, c.ID)
+	}
+}
+
+func (s *steps) latest(key string, step int) *waiting {
+	all := s.open[key]
+	if len(all) == 0 || all[len(all)-1].step != step {
+		all = append(all, &waiting{step: step})
+		s.open[key] = all
+	}
+	return all[len(all)-1]
+}
+
+// answered finds the latest step with a call of that id that has no answer yet,
+// else of that name, and takes it.
+func (s *steps) answered(id, name string) (step int, call string, ok bool) {
+	if step, ok := s.take(id); id != "" && ok {
+		return step, id, true
+	}
+	for all := s.open["name "+name]; name != "" && len(all) > 0; all = s.open["name "+name] {
+		w := all[len(all)-1]
+		if len(w.ids) == 0 {
+			s.open["name "+name] = all[:len(all)-1]
+			continue
+		}
+		id, w.ids = w.ids[0], w.ids[1:]
+		if q := s.open["id "+id]; len(q) > 0 && q[len(q)-1].step == w.step && q[len(q)-1].left > 0 {
+			s.take(id)
+			return w.step, id, true
+		}
+	}
+	return 0, "", false
+}
+
+func (s *steps) take(id string) (step int, ok bool) {
+	for all := s.open["id "+id]; len(all) > 0; all = s.open["id "+id] {
+		if w := all[len(all)-1]; w.left > 0 {
+			w.left--
+			return w.step, true
+		}
+		s.open["id "+id] = all[:len(all)-1]
+	}
+	return 0, false
+}
 
 // result puts what a tool gave beside its call: the one with its id, else of
 // its name, that has no answer yet.
@@ -98,38 +154,14 @@ func (s *steps) result(n *node, r *model.Result) {
 	if r.Error {
 		out.Extra = note(map[string]bool{"error": true})
 	}
-	for _, by := range [][2]string{{clean(r.CallID), ""}, {"", clean(r.Name)}} {
-		for i := len(s.all) - 1; i >= max(0, len(s.all)-back) && by[0]+by[1] != ""; i-- {
-			if id, ok := open(&s.all[i], by[0], by[1]); ok {
-				out.CallID = id
-				observe(&s.all[i], out)
-				return
-			}
-		}
+	if step, id, ok := s.answered(clean(r.CallID), clean(r.Name)); ok {
+		out.CallID = id
+		observe(&s.all[step], out)
+		return
 	}
 	out.Extra = note(map[string]string{"answers": clean(r.CallID + r.Name)})
 	s.add(trajectory.Step{Source: trajectory.System, Timestamp: stamp(n.call.Time), Message: trajectory.Text(""),
 		Observation: &trajectory.Observation{Results: []trajectory.ObservationResult{out}}})
-}
-
-// open finds a call of a step that has no answer yet.
-func open(x *trajectory.Step, id, name string) (string, bool) {
-	answered := map[string]int{}
-	if x.Observation != nil {
-		for _, r := range x.Observation.Results {
-			answered[r.CallID]++
-		}
-	}
-	for _, c := range x.ToolCalls {
-		if answered[c.ID] > 0 {
-			answered[c.ID]--
-			continue
-		}
-		if id != "" && c.ID == id || id == "" && c.Function == name {
-			return c.ID, true
-		}
-	}
-	return "", false
 }
 
 func observe(x *trajectory.Step, r trajectory.ObservationResult) {

@@ -53,8 +53,8 @@ func whole(x *gateway.Call, r *model.Response) bool {
 
 // link finds what an exchange continues or repeats.
 func (a *Assembly) link(x gateway.Exchange) {
-	system, q := flatten(x.Asked.Messages)
-	said := answerAtoms(x.Answer)
+	system, q := a.spelled.flatten(x.Asked.Messages)
+	said := a.spelled.answer(x.Answer)
 	n := &node{call: x.Call, answer: x.Answer, said: said, system: a.shareText(strings.Join(system, "\n\n")), tools: a.shareTools(x.Asked.Tools), sampling: x.Asked.Sampling}
 	from, base := key{}, 0
 	previous := a.previous(x.Asked)

@@ -18,7 +18,7 @@ import (
 // no step claims a call that nobody made. It shares no code with what writes
 // the document but the caps' marker and how JSON is compared.
 func Missing(exchanges []gateway.Exchange, doc *trajectory.Trajectory) (wrong []string) {
-	c := &comparison{places: map[int][]place{}}
+	c := &comparison{places: map[int][]place{}, found: map[string]bool{}}
 	c.collect("main", doc)
 	for i := range doc.Subagents {
 		c.collect(doc.Subagents[i].TrajectoryID, &doc.Subagents[i])
@@ -42,7 +42,8 @@ func Missing(exchanges []gateway.Exchange, doc *trajectory.Trajectory) (wrong []
 
 type comparison struct {
 	places map[int][]place
-	texts  []string // all that the document says
+	texts  []string        // all that the document says
+	found  map[string]bool // texts of requests that it says; every request repeats them
 	wrong  []string
 }
 
@@ -223,9 +224,14 @@ func sameCall(want, got string) bool {
 
 // says looks for a text of a request.
 func (c *comparison) says(text string) bool {
+	if c.found[text] {
+		return true
+	}
+	asked := text
 	text = strings.TrimSpace(strings.ToValidUTF8(text, "\ufffd"))
 	for _, t := range c.texts {
 		if strings.Contains(t, text) || strings.HasSuffix(t, " bytes cut]") && strings.HasPrefix(text, t[:min(len(t), 1000)]) {
+			c.found[asked] = true
 			return true
 		}
 	}

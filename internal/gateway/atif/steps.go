@@ -18,6 +18,8 @@ type steps struct {
 	w   *writer
 	doc int
 	all []trajectory.Step
+	// open are calls without an answer, by "id …" and "name …".
+	open map[string][]*waiting
 }
 
 // turnNote is what a step's extra says under "assay".
@@ -46,6 +48,7 @@ func (s *steps) add(x trajectory.Step) int {
 		return len(s.all) - 1
 	}
 	s.all = append(s.all, x)
+	s.expect(len(s.all) - 1)
 	return len(s.all) - 1
 }
 

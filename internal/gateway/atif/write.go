@@ -112,7 +112,7 @@ func (w *writer) agent(first *node) trajectory.Agent {
 func (w *writer) root(doc int, r *root) trajectory.Trajectory {
 	t := trajectory.Trajectory{SchemaVersion: trajectory.Version, TrajectoryID: r.id, Agent: w.agent(r.nodes[0])}
 	t.Agent.ToolDefinitions = w.tools(r.nodes)
-	b := &steps{w: w, doc: doc}
+	b := &steps{w: w, doc: doc, open: map[string][]*waiting{}}
 	if s := r.nodes[0].system; s != "" {
 		b.add(trajectory.Step{Source: trajectory.System, Timestamp: stamp(r.nodes[0].call.Time), Message: trajectory.Text(w.pen.cut(s))})
 	}
