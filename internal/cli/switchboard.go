@@ -274,26 +274,35 @@ func (o armOptions) loops() *gateway.LoopRules {
 
 // open begins a session for one step of a trial.
 func (s *switchboard) open(e catalog.Entry, o armOptions, r job.LineRequest) (job.Line, error) {
-	up, err := s.upstream(e, o)
-	if err != nil {
-		return nil, err
-	}
 	own, _, err := o.change(e).Speaks(r.Speaks)
 	if err != nil {
 		return nil, err
 	}
-	l := &line{entry: e, dialect: own, dir: r.Dir}
-	sess, err := s.gw.Open(gateway.SessionConfig{
-		Trial: r.Trial, Dir: r.Dir, Upstream: up, Model: e.ModelID(),
-		Budget: gateway.Budget{Tokens: r.Budget.Tokens, USD: r.Budget.USD}, Loop: o.loops(), Patience: time.Duration(o.Patience),
-		Pin: gateway.Pin{Sampling: over(e.Sampling, o.Sampling)}, Grant: o.Grant, CaptureTokens: o.Capture,
-		OnWait: r.OnWait, OnStop: func(st gateway.Stop) { l.stopped(st, r.OnStop) }, OnCall: func(c gateway.Call) { told(c, r.OnUse) },
-	})
+	conf, err := s.session(e, o, r)
 	if err != nil {
 		return nil, err
 	}
-	l.s = sess
+	l := &line{entry: e, dialect: own, dir: r.Dir}
+	conf.OnWait = r.OnWait
+	conf.OnStop = func(st gateway.Stop) { l.stopped(st, r.OnStop) }
+	conf.OnCall = func(c gateway.Call) { told(c, r.OnUse) }
+	l.s, err = s.gw.Open(conf)
+	if err != nil {
+		return nil, err
+	}
 	return l, nil
+}
+
+// session is what a gateway is told of one, without its callbacks.
+func (s *switchboard) session(e catalog.Entry, o armOptions, r job.LineRequest) (gateway.SessionConfig, error) {
+	c := gateway.SessionConfig{
+		Trial: r.Trial, Dir: r.Dir, Model: e.ModelID(),
+		Budget: gateway.Budget{Tokens: r.Budget.Tokens, USD: r.Budget.USD}, Patience: time.Duration(o.Patience),
+		Pin: gateway.Pin{Sampling: over(e.Sampling, o.Sampling)}, Grant: o.Grant, CaptureTokens: o.Capture, Loop: o.loops(),
+	}
+	var err error
+	c.Upstream, err = s.upstream(e, o)
+	return c, err
 }
 
 // over is what base says, but for what top says.

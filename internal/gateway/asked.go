@@ -32,6 +32,7 @@ type asked struct {
 	members []member // nil: the body is not an object
 	digest  digest
 	ans     *answer // nil: nothing was asked of the provider
+	held    int64   // bytes of its bodies that count for the session
 	abort   bool    // the answer cannot be ended properly
 	turned  bool    // it had no right to an answer
 	calls   int     // tool calls of the answer
@@ -159,6 +160,9 @@ func (a *asked) read() *model.Error {
 	rc := http.NewResponseController(a.w)
 	_ = rc.SetReadDeadline(time.Now().Add(a.s.g.conf.Limits.Body)) // a client in this process has none
 	limit := a.s.g.conf.Limits.Request
+	if n := a.r.ContentLength; !a.hold(min(max(n, 0), limit)) || n < 0 && !a.hold(limit) {
+		return &model.Error{Kind: model.ErrBusy, RetryAfter: time.Second, Message: "the requests of this trial are too large together"}
+	}
 	body, err := io.ReadAll(http.MaxBytesReader(a.w, a.r.Body, limit))
 	var large *http.MaxBytesError
 	switch {
@@ -171,6 +175,12 @@ func (a *asked) read() *model.Error {
 	a.body, a.digest = body, sha256.Sum256(body)
 	a.call.Bytes, a.call.Request = int64(len(body)), "sha256:"+hex.EncodeToString(a.digest[:])
 	return nil
+}
+
+// hold counts n bytes that are kept in memory; false: there are too many.
+func (a *asked) hold(n int64) bool {
+	a.held += n
+	return a.s.held.Add(n) <= a.s.g.conf.Limits.Held
 }
 
 // store records the request before anything is made of it.
@@ -227,6 +237,7 @@ func (a *asked) over() {
 	s.mu.Unlock()
 	s.live.Go(func() {
 		s.account(a)
+		s.held.Add(-a.held)
 		s.mu.Lock()
 		s.state.settling--
 		s.state.settled.Broadcast()

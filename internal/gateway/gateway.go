@@ -3,6 +3,7 @@ package gateway
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"time"
 
@@ -17,6 +18,7 @@ type Limits struct {
 	InFlight int           // requests at once [256]
 	Request  int64         // bytes of a request's body [64 MiB]
 	Response int64         // bytes of a response's body [64 MiB]
+	Held     int64         // bytes of bodies in memory, of all requests together [512 MiB]
 	Header   time.Duration // for a request's head to arrive [10 s]
 	Body     time.Duration // for a request's body to arrive [2 min]
 	Idle     time.Duration // a connection between two requests [5 min]
@@ -43,6 +45,7 @@ func (l Limits) withDefaults() Limits {
 	def(&l.InFlight, 256)
 	def64(&l.Request, 64<<20)
 	def64(&l.Response, 64<<20)
+	def64(&l.Held, 512<<20)
 	dur(&l.Header, 10*time.Second)
 	dur(&l.Body, 2*time.Minute)
 	dur(&l.Idle, 5*time.Minute)
@@ -61,6 +64,9 @@ type Config struct {
 type Gateway struct {
 	conf Config
 	enc  *zstd.Encoder
+	// reading holds back the understanding of answers that are over, so that it
+	// does not slow down those that are under way.
+	reading chan struct{}
 
 	mu        sync.Mutex
 	sessions  map[string]*Session // by id
@@ -75,7 +81,7 @@ func New(c Config) (*Gateway, error) {
 	if err != nil {
 		return nil, fmt.Errorf("new gateway: %w", err)
 	}
-	return &Gateway{conf: c, enc: enc, sessions: map[string]*Session{}, upstreams: map[*Upstream]*upstream{}}, nil
+	return &Gateway{conf: c, enc: enc, reading: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)), sessions: map[string]*Session{}, upstreams: map[*Upstream]*upstream{}}, nil
 }
 
 // upstream returns what sessions with the same Upstream share.

@@ -81,6 +81,8 @@ func (p *passage) all(ctx context.Context, stall *watchdog, res *http.Response) 
 			p.piece(buf[:n])
 		}
 		switch {
+		case n > 0 && p.via != nil && !p.a.hold(int64(n)):
+			return &model.Error{Kind: model.ErrMalformed, Status: res.StatusCode, Message: "the answers to this trial are too large together"}
 		case p.a.call.Answered > limit:
 			return &model.Error{Kind: model.ErrMalformed, Status: res.StatusCode, Message: fmt.Sprintf("the answer is larger than %d bytes", limit)}
 		case !p.gone && (err == io.EOF || n > 0 && p.a.call.Answered == res.ContentLength):

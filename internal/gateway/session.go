@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"assay/internal/model"
@@ -60,6 +61,8 @@ type Session struct {
 	ctx  context.Context // ends with a *StopError as its cause
 	end  context.CancelCauseFunc
 	live sync.WaitGroup // requests in progress, and what is made of those that are over
+
+	held atomic.Int64 // bytes of bodies in memory
 
 	mu       sync.Mutex
 	state    state

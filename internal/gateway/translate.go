@@ -36,6 +36,10 @@ func (a *asked) translated(d model.Dialect) (*outgoing, *model.Error) {
 }
 
 func badRequest(err error) *model.Error {
+	var e *model.Error
+	if errors.As(err, &e) {
+		return e
+	}
 	return &model.Error{Kind: model.ErrBadRequest, Status: http.StatusBadRequest, Message: clip(err.Error(), 500)}
 }
 

@@ -16,11 +16,13 @@ func (a *asked) understand() {
 	if c.Side == SideProbe || c.Side == SideModels || c.Side == SideCount || a.ans == nil {
 		return
 	}
+	a.s.g.reading <- struct{}{}
+	defer func() { <-a.s.g.reading }()
 	raw, err := a.ans.whole()
 	if err != nil {
 		raw = nil // the record says why when it is closed
 	}
-	req, answer, said := parsed(*c, a.body, raw, a.s.g.conf.Codecs)
+	answer, said := parsedAnswer(*c, raw, a.s.g.conf.Codecs)
 	if c.Aborted && said.err == nil && answer != nil {
 		c.Err, c.Aborted = nil, false // it had all of it, and did not wait for the connection's end
 	}
@@ -28,6 +30,10 @@ func (a *asked) understand() {
 		c.Err = said.err
 	}
 	c.Events = said.events
+	var req *model.Request
+	if a.s.conf.Loop != nil || answer != nil && len(answer.Calls()) > 0 { // else nobody looks at it
+		req = parsedRequest(*c, a.body, a.s.g.conf.Codecs)
+	}
 	if req != nil {
 		a.look(req)
 	}
@@ -59,15 +65,23 @@ type saying struct {
 	events int
 }
 
-// parsed reads both bodies of a call, as far as they can be read. The request
-// is in the agent's dialect, the answer in the provider's.
-func parsed(c Call, request, response []byte, codecs model.Codecs) (*model.Request, *model.Response, saying) {
-	var req *model.Request
-	if codec := codecs[c.Dialect]; codec != nil && len(request) > 0 && c.isModel() {
-		if r, err := codec.ParseRequest(c.Path, request); err == nil {
-			req = &r
-		}
+// parsedRequest reads the body of a call, which is in the agent's dialect;
+// nil: it cannot be read.
+func parsedRequest(c Call, body []byte, codecs model.Codecs) *model.Request {
+	codec := codecs[c.Dialect]
+	if codec == nil || len(body) == 0 || !c.isModel() {
+		return nil
 	}
+	r, err := codec.ParseRequest(c.Path, body)
+	if err != nil {
+		return nil
+	}
+	return &r
+}
+
+// parsedAnswer reads the answer of a call, which is in the provider's dialect,
+// as far as it can be read.
+func parsedAnswer(c Call, body []byte, codecs model.Codecs) (*model.Response, saying) {
 	d := c.Dialect
 	if c.Upstream != "" {
 		d = c.Upstream
@@ -75,18 +89,17 @@ func parsed(c Call, request, response []byte, codecs model.Codecs) (*model.Reque
 	codec := codecs[d]
 	switch {
 	case !c.isModel():
-		return req, nil, saying{}
+		return nil, saying{}
 	case c.Status >= http.StatusBadRequest && c.Err == nil:
 		e := plainKind(c.Status)
 		if codec != nil {
-			e = codec.ParseError(c.Status, http.Header{}, response)
+			e = codec.ParseError(c.Status, http.Header{}, body)
 		}
-		return req, nil, saying{err: e}
-	case codec == nil || len(response) == 0 || c.Status >= http.StatusBadRequest:
-		return req, nil, saying{}
+		return nil, saying{err: e}
+	case codec == nil || len(body) == 0 || c.Status >= http.StatusBadRequest:
+		return nil, saying{}
 	}
-	answer, said := parseAnswer(codec, response)
-	return req, answer, said
+	return parseAnswer(codec, body)
 }
 
 func (c *Call) isModel() bool {
@@ -181,6 +194,7 @@ func (r *Record) Exchange(seq int, codecs model.Codecs) (Exchange, error) {
 	if err != nil {
 		return x, err
 	}
-	x.Asked, x.Answer, _ = parsed(x.Call, request, response, codecs)
+	x.Asked = parsedRequest(x.Call, request, codecs)
+	x.Answer, _ = parsedAnswer(x.Call, response, codecs)
 	return x, nil
 }
