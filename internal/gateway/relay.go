@@ -85,6 +85,8 @@ func (p *passage) all(ctx context.Context, stall *watchdog, res *http.Response) 
 			return &model.Error{Kind: model.ErrMalformed, Status: res.StatusCode, Message: "the answers to this trial are too large together"}
 		case p.a.call.Answered > limit:
 			return &model.Error{Kind: model.ErrMalformed, Status: res.StatusCode, Message: fmt.Sprintf("the answer is larger than %d bytes", limit)}
+		case err == io.EOF && res.ContentLength < 0 && p.a.s.ctx.Err() != nil:
+			return cause(ctx) // a provider in this process ends its answer when it is cut off
 		case !p.gone && (err == io.EOF || n > 0 && p.a.call.Answered == res.ContentLength):
 			return nil
 		case ctx.Err() != nil || p.gone:

@@ -59,3 +59,27 @@ func TestSilenceAtTheDeadline(t *testing.T) {
 		})
 	}
 }
+
+// A provider in this process ends its stream when it is cut off: that is no
+// answer that broke off.
+func TestSilenceOfAHandler(t *testing.T) {
+	reached := make(chan bool, 1)
+	up := &Upstream{Name: "m", Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		io.WriteString(w, "data: {\"id\":\"1\",\"object\":\"chat.completion.chunk\",\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\"}}]}\n\n")
+		w.(http.Flusher).Flush()
+		reached <- true
+		<-r.Context().Done()
+	})}
+	s := opened(t, gateway(t, Config{}), SessionConfig{Upstream: up})
+	base := s.BaseAt(relayed(t, s)) + "/v1/chat/completions"
+	done := make(chan bool)
+	go func() { defer close(done); post(t, base, s.Key(), question) }()
+	<-reached
+	time.Sleep(500 * time.Millisecond)
+	s.Stop(Stop{Kind: model.ErrDeadline, Message: "time is up"})
+	<-done
+	if _, sum, _ := ended(t, s); sum.LastError == nil || sum.LastError.Kind != model.ErrStalled {
+		t.Errorf("the last failure is %+v", sum.LastError)
+	}
+}
