@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"assay/internal/agent"
 	"assay/internal/job"
@@ -49,11 +48,11 @@ type toolbox struct {
 func openToolbox(r job.ToolRequest) (job.Toolbox, error) {
 	var tools []agent.Tool
 	for _, name := range r.Names {
-		make := hostTools()[name]
-		if make == nil {
+		tool := hostTools()[name]
+		if tool == nil {
 			return nil, fmt.Errorf("there is no tool %q", name)
 		}
-		tools = append(tools, make(r))
+		tools = append(tools, tool(r))
 	}
 	if err := os.MkdirAll(r.Dir, 0o755); err != nil {
 		return nil, err
@@ -81,7 +80,7 @@ func (t *toolbox) URL() string {
 // Close implements job.Toolbox.
 func (t *toolbox) Close() error {
 	err := errors.Join(t.Server.Close(), t.book.Err())
-	if e := t.file.Close(); e != nil && !strings.Contains(e.Error(), "already closed") {
+	if e := t.file.Close(); !errors.Is(e, os.ErrClosed) {
 		err = errors.Join(err, e)
 	}
 	return err
