@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,8 +12,11 @@ import (
 	"time"
 
 	"assay/internal/gateway"
+	"assay/internal/gateway/atif"
 	"assay/internal/job"
 	"assay/internal/model/catalog"
+	"assay/trajectory"
+	"assay/trial"
 )
 
 type gatewayCmd struct {
@@ -50,8 +54,8 @@ type gatewayServeCmd struct {
 func (gatewayServeCmd) Help() string {
 	return `Stands between agents and a model, outside of any job, until Ctrl-C. Each session has an address and a key;
 both must match. Agents may speak chat completions, responses, messages or generateContent; what the model lacks
-is translated. The real credential stays here. Every call is recorded in DIR/SESSION; then
-'assay trajectory' makes documents of it.
+is translated. The real credential stays here. Every call is recorded in DIR/SESSION; at the end a
+trajectory.json (ATIF) is made of it there.
 
 Session, address, key and record are printed, one session a line; with --json each call is a line too.
 
@@ -164,6 +168,9 @@ func (c *gatewayServeCmd) close(a *app, g *grammar, open map[string]*gateway.Ses
 	var errs []error
 	for _, name := range c.Session {
 		sum, err := open[name].Close()
+		if err == nil {
+			err = writeTrajectory(filepath.Join(c.Record, name), name, open[name])
+		}
 		errs = append(errs, err)
 		if g.JSON {
 			errs = append(errs, a.emit("gateway-summary", servedSummary{name, sum}))
@@ -172,6 +179,28 @@ func (c *gatewayServeCmd) close(a *app, g *grammar, open map[string]*gateway.Ses
 		a.say("%s: %d calls, %s tokens in, %s out, cost %s", name, sum.Calls+sum.Side, counted(sum.Usage.Input), counted(sum.Usage.Output), dollars(sum.CostUSD))
 	}
 	return errors.Join(errs...)
+}
+
+// writeTrajectory makes a document of a record, beside it; none if no call was
+// part of any work.
+func writeTrajectory(dir, name string, s *gateway.Session) error {
+	rec, err := gateway.Read(dir)
+	if err != nil {
+		return err
+	}
+	defer rec.Close()
+	t, err := atif.FromRecord(trial.AgentInfo{Name: name, Version: "unknown"}, "", rec, codecs(), atif.Options{Session: s.ID()})
+	if err != nil || t == nil {
+		return err
+	}
+	b, err := trajectory.Marshal(t)
+	if err != nil {
+		return err
+	}
+	for _, secret := range s.Secrets() { // pieces of a stream may have spelled one
+		b = bytes.ReplaceAll(b, []byte(secret), bytes.Repeat([]byte("*"), len(secret)))
+	}
+	return os.WriteFile(filepath.Join(dir, "trajectory.json"), b, 0o644)
 }
 
 func counted(n *int64) string {
