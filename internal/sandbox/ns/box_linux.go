@@ -48,7 +48,7 @@ func (s *stack) lowers(skeleton string) []string {
 // box is the keeper's side of a sandbox.
 type box struct {
 	init     *initProc   // guarded by keeper.mu
-	undead   []*initProc // for the hostile self-test, of the trees before
+	former   []*initProc // of the trees before, which may be ending
 	binds    []int       // open paths that every new root gets mounts of
 	readOnly []bool      // of binds
 	adopted  []string    // where they are attached, if the backend opened them
@@ -430,9 +430,6 @@ func (k *keeper) newRoot(b *box) ([]int, error) {
 
 // free gives everything of a box back. No process of it is left.
 func (k *keeper) free(b *box) {
-	for _, p := range b.undead {
-		p.discard()
-	}
 	k.dropFlat(b)
 	if b.root >= 0 {
 		unix.Close(b.root)
@@ -481,8 +478,8 @@ func (k *keeper) replace(b *box, later bool) {
 	})
 }
 
-// change ends a box's init, gives it a new stack, and hands a tree upon it to a
-// new init, with whose socket it answers.
+// change gives a box a new stack and hands a tree upon it to a new init, with
+// whose socket it answers. The old one has ended everything else.
 func (k *keeper) change(q request, fds []int, restack func(b *box, q request) error) (out []int, pid int, err error) {
 	b, err := k.box(q.Sandbox)
 	if err != nil {
@@ -491,10 +488,6 @@ func (k *keeper) change(q request, fds []int, restack func(b *box, q request) er
 	defer k.alone(b)()
 	if b.gone || b.vol == nil {
 		return nil, 0, sandbox.ErrClosed
-	}
-	old := k.initOf(b)
-	if !k.without(sandbox.DefDeath) {
-		old.kill() // and meanwhile:
 	}
 	p, err := k.spawner.take(b.real)
 	if err != nil {
@@ -505,11 +498,6 @@ func (k *keeper) change(q request, fds []int, restack func(b *box, q request) er
 			p.discard()
 		}
 	}()
-	if k.without(sandbox.DefDeath) {
-		b.undead = append(b.undead, old)
-	} else {
-		old.discard()
-	}
 	if err = restack(b, q); err != nil {
 		return nil, 0, err
 	}
@@ -518,8 +506,13 @@ func (k *keeper) change(q request, fds []int, restack func(b *box, q request) er
 		return nil, 0, err
 	}
 	k.mu.Lock()
+	old := b.init
 	b.init = p
+	b.former = append(slices.DeleteFunc(b.former, (*initProc).gone), old)
 	k.mu.Unlock()
+	if !k.without(sandbox.DefDeath) {
+		k.trash.Go(old.discard)
+	}
 	return []int{sock}, p.pid, nil
 }
 
@@ -535,6 +528,9 @@ func (k *keeper) endInit(b *box) (release func()) {
 	k.initOf(b).discard()
 	release = k.alone(b)
 	k.initOf(b).discard()
+	for _, p := range b.former {
+		p.discard()
+	}
 	return release
 }
 
@@ -556,6 +552,9 @@ func (k *keeper) freeze(b *box, q request) error {
 	}
 	if last := st.frozen[len(st.frozen)-1]; last != b.vol {
 		b.own = map[*volume]bool{last: true} // all of them merged
+	}
+	if !aside { // its end is waited for, and it stands on the old tree
+		k.initOf(b).discard()
 	}
 	k.hold(st.holds()...) // once by the box, as its old stack was, and once by the snapshot
 	b.on = st

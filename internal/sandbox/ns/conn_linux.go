@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net"
 	"os"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -18,35 +18,62 @@ import (
 )
 
 // packets is a SEQPACKET socket of the runtime's poller.
-type packets struct{ *net.UnixConn }
+type packets struct {
+	file *os.File
+	raw  syscall.RawConn
+}
 
 // newPackets takes fd over.
 func newPackets(fd int) (packets, error) {
-	f := os.NewFile(uintptr(fd), "socket")
-	defer f.Close()
-	c, err := net.FileConn(f)
-	if err != nil {
+	if err := unix.SetNonblock(fd, true); err != nil {
+		unix.Close(fd)
 		return packets{}, err
 	}
-	u, ok := c.(*net.UnixConn)
-	if !ok {
-		c.Close()
-		return packets{}, errors.New("not a unix socket")
+	f := os.NewFile(uintptr(fd), "socket")
+	raw, err := f.SyscallConn()
+	if err != nil {
+		f.Close()
 	}
-	return packets{u}, nil
+	return packets{f, raw}, err
 }
 
-func (p packets) Send(b, oob []byte) error {
-	_, _, err := p.WriteMsgUnix(b, oob, nil)
+func (p packets) Send(b, oob []byte) (err error) {
+	rerr := p.raw.Write(func(fd uintptr) bool {
+		err = unix.EINTR
+		for err == unix.EINTR {
+			err = unix.Sendmsg(int(fd), b, oob, nil, unix.MSG_NOSIGNAL)
+		}
+		return err != unix.EAGAIN
+	})
+	if rerr != nil {
+		return rerr
+	}
 	return err
 }
 
-func (p packets) Recv(b, oob []byte) (int, int, error) {
-	n, oobn, _, _, err := p.ReadMsgUnix(b, oob)
+func (p packets) Recv(b, oob []byte) (n, oobn int, err error) {
+	rerr := p.raw.Read(func(fd uintptr) bool {
+		err = unix.EINTR
+		for err == unix.EINTR {
+			n, oobn, _, _, err = unix.Recvmsg(int(fd), b, oob, unix.MSG_CMSG_CLOEXEC)
+		}
+		return err != unix.EAGAIN
+	})
+	if rerr != nil {
+		err = rerr
+	}
 	if err == nil && n == 0 {
 		err = io.EOF
 	}
 	return n, oobn, err
+}
+
+func (p packets) SetReadDeadline(t time.Time) error { return p.file.SetReadDeadline(t) }
+func (p packets) Close() error                      { return p.file.Close() }
+
+// CloseWrite tells the other side that nothing more comes.
+func (p packets) CloseWrite() {
+	_ = p.raw.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_WR) }) // it may have gone
 }
 
 // rawSocket is the keeper's end of an init's socket. It only ever writes one

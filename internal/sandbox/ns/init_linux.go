@@ -126,13 +126,6 @@ func (c *initConn) exited(m pid1.Message) {
 	close(p.done)
 }
 
-// idle reports whether no program lives that was started from here.
-func (c *initConn) idle() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.procs) == 0
-}
-
 // awaited is an answer of the init that is to come.
 type awaited struct {
 	id uint32

@@ -52,6 +52,8 @@ type keeper struct {
 	skels  map[string]string
 	spare  spare
 	trash  sync.WaitGroup // what is made and removed in the background
+
+	spareDisk spare
 }
 
 // keep serves until the backend is gone.

@@ -203,14 +203,10 @@ func (s *Sandbox) change(ctx context.Context, q request) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), changeTime)
 	defer cancel()
-	old := s.current()
-	select {
-	case <-old.done:
-		return old.lost()
-	default:
-	}
-	if !old.idle() && !s.b.conf.without(sandbox.DefDeath) { // whoever waits for a program is told how it ended
-		if err := old.do(ctx, pid1.Message{Kind: pid1.Kill}); err != nil {
+	if !s.b.conf.without(sandbox.DefDeath) {
+		// What the init itself still holds is nothing that anybody writes to: its own
+		// end, which takes the kernel longer, is not waited for.
+		if err := s.current().do(ctx, pid1.Message{Kind: pid1.Kill, Nums: []int64{1}}); err != nil {
 			return err
 		}
 	}

@@ -67,6 +67,16 @@ func (p *initProc) ended() {
 	close(p.done)
 }
 
+// gone reports whether it is reaped.
+func (p *initProc) gone() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
 // discard ends the init and waits for it. It may be repeated.
 func (p *initProc) discard() {
 	p.kill()

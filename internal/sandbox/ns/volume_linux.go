@@ -30,46 +30,56 @@ func (v *volume) upper() string {
 func (v *volume) work() string { return v.path + "/w" }
 
 // spare is a volume that is made before somebody asks for it, of the size that
-// was last asked for.
+// was last asked for. On disk there is one size.
 type spare struct {
 	v             *volume
 	bytes, inodes int64
 }
 
 // takeVolume returns an empty volume of a size, held once, and has the next one
-// made in the background.
+// of its kind made in the background.
 func (k *keeper) takeVolume(bytes, inodes int64, disk bool) (*volume, error) {
 	if disk {
-		return k.newVolume(bytes, inodes, true)
+		bytes, inodes = 0, 0
 	}
 	k.mu.Lock()
-	s := k.spare
-	k.spare = spare{}
+	at := k.spareOf(disk)
+	s := *at
+	*at = spare{}
 	k.mu.Unlock()
 	k.trash.Go(func() {
 		time.Sleep(refillPause)
-		k.putBy(bytes, inodes)
+		k.putBy(bytes, inodes, disk)
 	})
 	if s.v == nil {
-		return k.newVolume(bytes, inodes, false)
+		return k.newVolume(bytes, inodes, disk)
 	}
 	if s.bytes != bytes || s.inodes != inodes {
 		k.trash.Go(func() { k.release(s.v) })
-		return k.newVolume(bytes, inodes, false)
+		return k.newVolume(bytes, inodes, disk)
 	}
 	return s.v, nil
 }
 
+// spareOf is where the spare volume of a kind is; keeper.mu is held.
+func (k *keeper) spareOf(disk bool) *spare {
+	if disk {
+		return &k.spareDisk
+	}
+	return &k.spare
+}
+
 // putBy makes a spare volume unless there is one.
-func (k *keeper) putBy(bytes, inodes int64) {
-	v, err := k.newVolume(bytes, inodes, false)
+func (k *keeper) putBy(bytes, inodes int64, disk bool) {
+	v, err := k.newVolume(bytes, inodes, disk)
 	if err != nil {
 		return // whoever asks next will meet the same error and tell somebody
 	}
 	k.mu.Lock()
-	taken := k.spare.v != nil
+	at := k.spareOf(disk)
+	taken := at.v != nil
 	if !taken {
-		k.spare = spare{v, bytes, inodes}
+		*at = spare{v, bytes, inodes}
 	}
 	k.mu.Unlock()
 	if taken {

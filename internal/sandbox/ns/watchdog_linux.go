@@ -28,6 +28,9 @@ type watchdog struct {
 	stop  chan struct{}
 	done  sync.WaitGroup
 	on    bool
+
+	asked sync.Once
+	blind error // why processes cannot be found
 }
 
 // watched is what was seen of a sandbox last.
@@ -52,9 +55,10 @@ func newWatchdog() *watchdog {
 
 // add begins to watch; the limit is s.limits.MemBytes.
 func (w *watchdog) add(s *Sandbox) error {
-	if s.confined.group == nil || !s.confined.group.HoldsMemory() {
-		if _, err := children(s.current().pid); err != nil {
-			return fmt.Errorf("this kernel does not list the children of processes: %w", err)
+	if !s.confined.group.HoldsMemory() {
+		w.asked.Do(func() { _, w.blind = children(os.Getpid()) })
+		if w.blind != nil {
+			return fmt.Errorf("this kernel does not list the children of processes: %w", w.blind)
 		}
 	}
 	w.mu.Lock()
@@ -85,12 +89,21 @@ func (w *watchdog) close() {
 func (w *watchdog) run() {
 	for wait := minLook; ; wait = w.round() {
 		var tick <-chan time.Time
+		wake := w.wake
 		if wait > 0 {
 			tick = time.After(wait)
 		}
+		if wait == minLook {
+			wake = nil
+		}
 		select {
 		case <-tick:
-		case <-w.wake:
+		case <-wake:
+			select { // what is new has hardly begun, and may be gone by then
+			case <-time.After(minLook):
+			case <-w.stop:
+				return
+			}
 		case <-w.stop:
 			return
 		}

@@ -74,6 +74,12 @@ func (s *server) prepare() error {
 	if err := syscall.Chdir("/"); err != nil {
 		return failed("enter root", errno(err))
 	}
+	at, e := openat2(atCWD, "new", oPath|syscall.O_DIRECTORY, 0)
+	if e != 0 {
+		return failed("find the attachment point", e)
+	}
+	s.at = at
+	s.listenDNS()
 	if err := s.furnish(); err != nil {
 		return err
 	}

@@ -36,7 +36,7 @@
 //	link    hands out what names are asked on, and an interface: nums and strs as [LinkNums] says;
 //	        fds: /dev/net/tun as an open path, or none → ok (fds: the socket, the interface unless it was
 //	        handed out before)
-//	kill    ends every process → ok
+//	kill    ends every process; nums: any, and starts no other from then on → ok
 //	start   strs: directory, candidates of the program's path, argv, env; nums: terminal?, rows,
 //	        columns, number of candidates, of argv, then (rlimit, value) pairs;
 //	        fds: stdin (if left out, /dev/null), stdout, stderr, or none with a terminal → started (fds: the terminal's master)

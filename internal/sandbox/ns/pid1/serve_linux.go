@@ -18,6 +18,7 @@ type server struct {
 	polls    []pollFD
 	dns      int  // 0: none
 	linked   bool // the namespace has an interface, which the other side holds
+	at       int  // where the tree is attached
 	dev      int  // roots of the tree's mounts
 	pts      int
 	proc     int
@@ -138,6 +139,7 @@ func (s *server) handle(m *Message, fds []int) error {
 			return s.close()
 		}
 	case Kill:
+		s.entered = s.entered && len(m.Nums) == 0
 		err = s.killAll()
 	case Signal:
 		if len(m.Nums) != 2 {

@@ -26,18 +26,13 @@ func (s *server) enter(m *Message, fds []int) (joined syscall.Errno, err error) 
 		return joined, failed("set host name", errno(err))
 	}
 	root := fds[0]
-	at, e := openat2(atCWD, "new", oPath|syscall.O_DIRECTORY, 0)
-	if e != 0 {
-		return joined, failed("find the attachment point", e)
-	}
-	e = attach(root, at)
-	if s.lacks(WithoutDescriptors) {
-		leak(at)
-	} else {
-		syscall.Close(at)
-	}
-	if e != 0 {
+	if e := attach(root, s.at); e != 0 {
 		return joined, failed("attach root", e)
+	}
+	if s.lacks(WithoutDescriptors) {
+		leak(s.at)
+	} else {
+		syscall.Close(s.at)
 	}
 	if err := s.moveIn(root, shm); err != nil {
 		return joined, err
@@ -51,7 +46,6 @@ func (s *server) enter(m *Message, fds []int) (joined syscall.Errno, err error) 
 		return joined, err
 	}
 	s.entered = true
-	s.listenDNS()
 	for _, p := range m.Nums[3:] {
 		if err := s.listen(int(p)); err != nil {
 			return joined, err
