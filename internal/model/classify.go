@@ -79,7 +79,7 @@ func (e *Error) Words() string {
 	return e.Message
 }
 
-var contextWords = regexp.MustCompile(`(?i)context[_ ](length|window|size)|maximum context|max_model_len|` +
+var contextWords = regexp.MustCompile(`(?i)context[_ ](length|window|size|limit)|maximum context|max_model_len|` +
 	`(prompt|input|request|messages?) (is|are|was) too (long|large)|prompt too long|too many (input )?tokens|` +
 	`input token count.*exceeds|exceeds? .{0,40}(token limit|number of tokens|available context)|` +
 	`reduce the length|longer than the model`)

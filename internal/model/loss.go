@@ -17,8 +17,17 @@ type Loss struct {
 // Losses collects losses, each field once.
 type Losses struct{ list []Loss }
 
+// maxLosses bounds what a request full of invented fields puts on record.
+const maxLosses = 100
+
 // Add notes one.
 func (l *Losses) Add(field, why string) {
+	if len(l.list) == maxLosses {
+		l.list = append(l.list, Loss{Field: "…", Why: "and more"})
+	}
+	if len(l.list) > maxLosses {
+		return
+	}
 	if !slices.ContainsFunc(l.list, func(x Loss) bool { return x.Field == field }) {
 		l.list = append(l.list, Loss{Field: field, Why: why})
 	}

@@ -12,31 +12,43 @@ import (
 // known, the rest is kept. null is the same as nothing. The first field of a
 // wrong type is remembered by Err, with its place.
 type Object struct {
-	at     string
+	in     *Object // that holds it; nil: at names it
+	at     string  // the field of it
+	index  int     // in the list there; -1: it is no list
 	fields map[string]json.RawMessage
 	err    *error // shared with the objects inside
 }
 
 // ParseObject reads the JSON object b; at names it in errors.
 func ParseObject(at string, b []byte) (*Object, error) {
-	var err error
-	o := object(at, b, &err)
-	return o, err
+	o := &Object{at: at, index: -1, err: new(error)}
+	o.read(b)
+	return o, *o.err
 }
 
-func object(at string, b []byte, first *error) *Object {
-	o := &Object{at: at, err: first}
+func (o *Object) read(b []byte) {
 	err := json.Unmarshal(b, &o.fields)
 	if k := kindOf(b); k != "an object" && (err == nil || json.Valid(b)) {
 		err = fmt.Errorf("want an object, got %s", k)
 	}
-	if err != nil && at != "" {
-		err = fmt.Errorf("%s: %w", at, err)
+	if err != nil && *o.err == nil {
+		if at := o.path(); at != "" {
+			err = fmt.Errorf("%s: %w", at, err)
+		}
+		*o.err = err
 	}
-	if *first == nil {
-		*first = err
+}
+
+// path is where the object stands, for errors.
+func (o *Object) path() string {
+	if o.in == nil {
+		return o.at
 	}
-	return o
+	p := o.in.place(o.at)
+	if o.index >= 0 {
+		p = fmt.Sprintf("%s[%d]", p, o.index)
+	}
+	return p
 }
 
 // Err is the first field that could not be read, here or in an object inside.
@@ -45,7 +57,11 @@ func (o *Object) Err() error { return *o.err }
 // Fail records an error at this object.
 func (o *Object) Fail(format string, args ...any) {
 	if *o.err == nil {
-		*o.err = fmt.Errorf("%s: %w", o.at, fmt.Errorf(format, args...))
+		err := fmt.Errorf(format, args...)
+		if at := o.path(); at != "" {
+			err = fmt.Errorf("%s: %w", at, err)
+		}
+		*o.err = err
 	}
 }
 
@@ -56,10 +72,11 @@ func (o *Object) wrong(key, want string, got json.RawMessage) {
 }
 
 func (o *Object) place(key string) string {
-	if o.at == "" {
+	at := o.path()
+	if at == "" {
 		return key
 	}
-	return o.at + "." + key
+	return at + "." + key
 }
 
 // Raw takes a field as it came; nil if there is none.
@@ -161,7 +178,9 @@ func (o *Object) Obj(key string) *Object {
 	if v == nil {
 		return nil
 	}
-	return object(o.place(key), v, o.err)
+	in := &Object{in: o, at: key, index: -1, err: o.err}
+	in.read(v)
+	return in
 }
 
 // List takes a list's elements as they came.
@@ -276,9 +295,11 @@ func (o *Object) Elements(key string, raw json.RawMessage) []*Object {
 }
 
 func (o *Object) each(key string, l []json.RawMessage) []*Object {
-	var all []*Object
+	all := make([]*Object, 0, len(l))
 	for i, v := range l {
-		all = append(all, object(fmt.Sprintf("%s[%d]", o.place(key), i), v, o.err))
+		in := &Object{in: o, at: key, index: i, err: o.err}
+		in.read(v)
+		all = append(all, in)
 	}
 	return all
 }

@@ -15,6 +15,7 @@ import (
 type Sequencer struct {
 	Asked Request
 
+	tools   toolIndex
 	started bool
 	over    bool
 	next    int       // index of the next part that begins
@@ -29,6 +30,7 @@ type Sequencer struct {
 
 type openPart struct {
 	asked    *Request
+	tools    toolIndex
 	from, to int // index as it came, and as it goes out
 	kind     PartKind
 	begun    bool
@@ -63,7 +65,11 @@ func (s *Sequencer) Next(d Delta) []Delta {
 	case DeltaDone:
 		return s.finish()
 	}
-	return s.begin(s.part(d))
+	out := s.part(d)
+	for s.open == nil && len(s.waiting) > 0 {
+		out = append(out, s.turn()...)
+	}
+	return s.begin(out)
 }
 
 // Losses are the unknown fields of parts, which no encoder for to can write.
@@ -141,14 +147,13 @@ func (s *Sequencer) fill(d Delta) []Delta {
 		if s.open == nil {
 			return nil // of a part that never began
 		}
-		out := s.end()
-		if len(s.waiting) > 0 {
-			out = append(out, s.turn()...)
-		}
-		return out
+		return s.end()
 	}
 	if s.open == nil {
-		s.open = &openPart{asked: &s.Asked, from: d.Index, to: s.next, kind: kindOfDelta(d)}
+		if s.tools == nil {
+			s.tools = s.Asked.toolIndex()
+		}
+		s.open = &openPart{asked: &s.Asked, tools: s.tools, from: d.Index, to: s.next, kind: kindOfDelta(d)}
 		s.next++
 	}
 	o := s.open
@@ -213,7 +218,7 @@ func (o *openPart) call(c Call) []Delta {
 	o.begun = true
 	arguments := c.Arguments
 	c.Arguments = ""
-	own := o.asked.Restore(c)
+	own := o.tools.restore(c)
 	if own.Custom && !c.Custom {
 		o.wrapped = &strings.Builder{}
 		own.Arguments = ""

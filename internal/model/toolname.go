@@ -59,11 +59,27 @@ func (c Call) Object() (json.RawMessage, bool) {
 	return raw, kindOf(raw) == "an object" && json.Valid(raw)
 }
 
-// Restore gives a call that an upstream made under a flat name the name and
-// form that the request's own tool has. A call to a tool that the request does
-// not have stays as it is.
-func (r *Request) Restore(c Call) Call {
-	t := r.Tool(c)
+// toolIndex finds tools by the names that calls may have.
+type toolIndex map[string]*Tool
+
+func (r *Request) toolIndex() toolIndex {
+	x := toolIndex{}
+	for i := range r.Tools {
+		t := &r.Tools[i]
+		if t.Name == "" {
+			continue
+		}
+		for _, name := range []string{t.Namespace + "\x00" + t.Name, "\x00" + FlatName(t.Namespace, t.Name)} {
+			if x[name] == nil {
+				x[name] = t
+			}
+		}
+	}
+	return x
+}
+
+func (x toolIndex) restore(c Call) Call {
+	t := x[c.Namespace+"\x00"+c.Name]
 	if t == nil || c.Custom {
 		return c
 	}
@@ -75,12 +91,18 @@ func (r *Request) Restore(c Call) Call {
 	return c
 }
 
+// Restore gives a call that an upstream made under a flat name the name and
+// form that the request's own tool has. A call to a tool that the request does
+// not have stays as it is.
+func (r *Request) Restore(c Call) Call { return r.toolIndex().restore(c) }
+
 // Restored is an answer whose calls are restored, and have ids.
 func (r *Request) Restored(a Response) Response {
 	a.Message.Parts = slices.Clone(a.Message.Parts)
+	tools := r.toolIndex()
 	for i, p := range a.Message.Parts {
 		if p.Kind == PartCall {
-			c := r.Restore(*p.Call)
+			c := tools.restore(*p.Call)
 			if c.ID == "" {
 				c.ID = r.callID(i)
 			}
@@ -98,18 +120,7 @@ func (r *Request) callID(part int) string {
 
 // Tool is the request's tool that c calls, by its own or its flat name; nil if
 // there is none.
-func (r *Request) Tool(c Call) *Tool {
-	for i := range r.Tools {
-		t := &r.Tools[i]
-		if t.Name == "" {
-			continue
-		}
-		if t.Name == c.Name && t.Namespace == c.Namespace || c.Namespace == "" && FlatName(t.Namespace, t.Name) == c.Name {
-			return t
-		}
-	}
-	return nil
-}
+func (r *Request) Tool(c Call) *Tool { return r.toolIndex()[c.Namespace+"\x00"+c.Name] }
 
 // freeText is the text in the arguments of a function that stands for a
 // free-form tool; what a model wrote instead of the object stays as it is.

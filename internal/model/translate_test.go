@@ -262,6 +262,15 @@ func TestCallsAreRestored(t *testing.T) {
 	}
 }
 
+// The grammar of a free-form tool has another form in each of OpenAI's formats.
+func TestGrammarsAreTranslated(t *testing.T) {
+	_, body, _, err := openai.Responses{}.FormatRequest(everything(t, openai.Chat{}))
+	const want = `"format":{"definition":"start: x","syntax":"lark","type":"grammar"}`
+	if err != nil || !strings.Contains(string(body), want) {
+		t.Errorf("%v\n%s\nwant %s", err, body, want)
+	}
+}
+
 // A stream that is cut is cut for the agent too.
 func TestCutStreamsStayCut(t *testing.T) {
 	pairs(t, func(t *testing.T, agent, provider model.Codec) {
@@ -357,4 +366,33 @@ func table(b *strings.Builder, title string, rows map[model.Loss][]string) {
 	for _, l := range keys {
 		fmt.Fprintf(b, "| `%s` | %s | %s |\n", l.Field, strings.Join(rows[l], ", "), l.Why)
 	}
+}
+
+// A request of anybody, translated, is one that the other dialect's servers can
+// read.
+func FuzzTranslate(f *testing.F) {
+	for i, d := range model.Dialects() {
+		b, err := os.ReadFile(filepath.Join("testdata/sink", string(d)+".request.json"))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(i, b)
+	}
+	f.Fuzz(func(t *testing.T, n int, b []byte) {
+		all := model.Dialects()
+		from := all[uint(n)%uint(len(all))]
+		r, err := codecs()[from].ParseRequest("/v1beta/models/m:generateContent", b)
+		if err != nil {
+			return
+		}
+		for _, to := range all {
+			path, body, _, err := codecs()[to].FormatRequest(r)
+			if err != nil {
+				continue // of a server's own state
+			}
+			if _, err := codecs()[to].ParseRequest(path, body); err != nil {
+				t.Errorf("%s, written as %s: %v\n%s", from, to, err, body)
+			}
+		}
+	})
 }

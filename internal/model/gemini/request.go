@@ -198,8 +198,9 @@ func lower(v any) {
 // calls gives calls without ids ids, and finds the call that a result without
 // one answers: the first of its name that has no result yet.
 type calls struct {
-	n    int
-	open []model.Call
+	n        int
+	open     map[string][]string // ids by name, in order; those with a result may be among them
+	answered map[string]bool
 }
 
 // ownID begins the ids that are made here.
@@ -210,15 +211,23 @@ func (c *calls) call(call *model.Call) {
 	if call.ID == "" {
 		call.ID = fmt.Sprintf("%s%d", ownID, c.n)
 	}
-	c.open = append(c.open, *call)
+	if c.open == nil {
+		c.open, c.answered = map[string][]string{}, map[string]bool{}
+	}
+	c.open[call.Name] = append(c.open[call.Name], call.ID)
 }
 
 func (c *calls) result(id, name string) string {
-	for i, call := range c.open {
-		if id == call.ID || id == "" && name == call.Name {
-			c.open = append(c.open[:i:i], c.open[i+1:]...)
-			return call.ID
+	ids := c.open[name]
+	for id == "" && len(ids) > 0 {
+		if !c.answered[ids[0]] {
+			id = ids[0]
 		}
+		ids = ids[1:]
+		c.open[name] = ids
+	}
+	if c.answered != nil {
+		c.answered[id] = true
 	}
 	return id
 }

@@ -1,6 +1,7 @@
 package modeltest
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 
@@ -173,6 +174,25 @@ func interleaved(t *testing.T, c model.Codec) {
 		t.Fatalf("%v\n%s", err, wire)
 	}
 	check(t, r, got, wire)
+}
+
+// many: a server that begins more calls than anybody can count costs no more
+// than their bytes.
+func many(t *testing.T, c model.Codec) {
+	const n = 5000
+	deltas := []model.Delta{{Kind: model.DeltaStart, ID: "x", Model: "m"}}
+	for i := range n {
+		deltas = append(deltas, model.Delta{Kind: model.DeltaCall, Index: i, Call: &model.Call{ID: strconv.Itoa(i), Name: "f" + strconv.Itoa(i)}})
+	}
+	for i := range n {
+		deltas = append(deltas, model.Delta{Kind: model.DeltaArguments, Index: i, Text: "{}"}, model.Delta{Kind: model.DeltaEnd, Index: i})
+	}
+	deltas = append(deltas, model.Delta{Kind: model.DeltaStop, Stop: model.StopCalls}, model.Delta{Kind: model.DeltaDone})
+	wire := Encode(c, asked(), deltas)
+	got, err := Decode(c, Events(t, wire))
+	if err != nil || len(got.Calls()) != n || got.Calls()[n-1].Name != "f"+strconv.Itoa(n-1) {
+		t.Errorf("%d calls, %v", len(got.Calls()), err)
+	}
 }
 
 // hostile: what is no answer is an error and never a panic.

@@ -50,6 +50,7 @@ func Run(t *testing.T, c model.Codec, s Samples) {
 	}
 	t.Run("interleaved", func(t *testing.T) { interleaved(t, c) })
 	t.Run("errors", func(t *testing.T) { failures(t, c) })
+	t.Run("many", func(t *testing.T) { many(t, c) })
 	t.Run("hostile", func(t *testing.T) { hostile(t, c) })
 }
 

@@ -91,6 +91,9 @@ func parseChatTool(t *model.Object) model.Tool {
 	if c := t.Obj("custom"); c != nil {
 		tool := model.Tool{Name: c.Str("name"), Description: c.Str("description"), Custom: true, Raw: c.Raw("format")}
 		tool.Extra = c.Rest()
+		if tool.Name == "" {
+			c.Fail("a tool needs a name")
+		}
 		return tool
 	}
 	return model.Tool{Hosted: orUnknown(t.Peek("type")), Raw: t.JSON()}

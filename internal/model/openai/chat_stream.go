@@ -3,8 +3,6 @@ package openai
 import (
 	"bytes"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"assay/internal/model"
@@ -24,12 +22,16 @@ type chatDecoder struct {
 	calls   map[int64]int  // the part of each call by the server's index
 	ids     map[int]string // of calls, by part
 	last    int64          // index of the last call
+	high    int64          // the highest one
 }
 
 func (d *chatDecoder) Next(e model.Event) ([]model.Delta, error) {
 	data := bytes.TrimSpace(e.Data)
 	if string(data) == "[DONE]" {
 		return []model.Delta{{Kind: model.DeltaDone}}, nil
+	}
+	if deltas, ok := d.plain(data); ok {
+		return deltas, nil
 	}
 	o, err := model.ParseObject("", data)
 	if err != nil {
@@ -123,10 +125,10 @@ func (d *chatDecoder) call(index *int64, c *model.Call) []model.Delta {
 	if ok && c.ID != "" && d.ids[i] != "" && c.ID != d.ids[i] {
 		ok = false
 		if index == nil {
-			n = slices.Max(slices.Collect(maps.Keys(d.calls))) + 1
+			n = d.high + 1
 		}
 	}
-	d.last = n
+	d.last, d.high = n, max(d.high, n)
 	if ok {
 		if c.Arguments == "" {
 			return nil

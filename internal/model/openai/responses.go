@@ -153,6 +153,18 @@ func parseFlatTool(t *model.Object) model.Tool {
 	return tool
 }
 
+// givenItem reports whether an opaque item is none of the model's: it stands in
+// a message of the user, by itself.
+func givenItem(kind string) bool {
+	switch kind {
+	case "item_reference", "local_shell_call_output", "shell_call_output", "apply_patch_call_output",
+		"computer_call_output", "tool_search_output", "program_output", "mcp_approval_response",
+		"compaction", "compaction_summary", "compaction_trigger", "additional_tools":
+		return true
+	}
+	return false
+}
+
 // addItem adds an item to the messages that it belongs to.
 func addItem(all []model.Message, item *model.Object) []model.Message {
 	role := model.RoleAssistant
@@ -177,9 +189,10 @@ func addItem(all []model.Message, item *model.Object) []model.Message {
 		}
 	case "function_call_output", "custom_tool_call_output":
 		role = model.RoleTool
-	case "item_reference", "local_shell_call_output", "shell_call_output", "apply_patch_call_output",
-		"computer_call_output", "mcp_approval_response", "compaction", "compaction_summary", "additional_tools":
-		role = model.RoleUser // not the model's words; opaque
+	default:
+		if givenItem(kind) {
+			role = model.RoleUser
+		}
 	}
 	parts := parseItem(item)
 	if n := len(all); n > 0 && all[n-1].Role == role && role != model.RoleUser {
@@ -232,7 +245,11 @@ func parseSaid(item *model.Object) []model.Part {
 	parts := parseItemContent(item)
 	phase := item.Raw("phase")
 	for i := range parts {
-		parts[i].ID = id
+		p := &parts[i]
+		p.ID = id
+		if p.Kind == model.PartOpaque { // what cannot be read goes back as a message of its own
+			p.Raw = model.JSON(obj{"type": "message", "role": "assistant", "content": []any{p.Raw}})
+		}
 	}
 	if phase != nil && len(parts) > 0 {
 		if parts[0].Extra == nil {

@@ -153,7 +153,7 @@ func (w *itemWriter) tool(t model.Tool, extra map[string]json.RawMessage) obj {
 	if t.Custom {
 		tool["type"] = "custom"
 		if t.Raw != nil {
-			tool["format"] = t.Raw
+			tool["format"] = flatGrammar(t.Raw)
 		}
 	} else {
 		tool["parameters"] = t.Schema
@@ -171,6 +171,21 @@ func (w *itemWriter) tool(t model.Tool, extra map[string]json.RawMessage) obj {
 		w.losses.Unknown("tools[].", w.r.Dialect, extra)
 	}
 	return tool
+}
+
+// flatGrammar takes chat's {"type": "grammar", "grammar": {…}} apart, which is
+// flat here.
+func flatGrammar(format json.RawMessage) json.RawMessage {
+	o, err := model.ParseObject("format", format)
+	if err != nil || o.Peek("type") != "grammar" || !o.Has("grammar") {
+		return format
+	}
+	in, err := model.ParseObject("grammar", o.Raw("grammar"))
+	if err != nil {
+		return format
+	}
+	in.Put("type", model.JSON("grammar"))
+	return in.JSON()
 }
 
 func (w *itemWriter) choice() any {
@@ -201,7 +216,7 @@ func (w *itemWriter) input(in []model.Message) []any {
 		}
 		var content []any
 		for _, p := range m.Parts {
-			if p.Kind == model.PartOpaque && p.Dialect == model.Responses && !strings.HasPrefix(opaqueName(p), "input_") {
+			if p.Kind == model.PartOpaque && p.Dialect == model.Responses && givenItem(opaqueName(p)) {
 				items = append(items, p.Raw) // an item of its own
 				continue
 			}
