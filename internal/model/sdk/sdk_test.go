@@ -86,7 +86,7 @@ func clients(t *testing.T) []client {
 		t.Fatal(err)
 	}
 	return []client{
-		{"python", []string{filepath.Join(dir, "py/bin/python"), filepath.Join(scripts, "client.py")}, nil},
+		{"python", []string{"python3", filepath.Join(scripts, "client.py")}, []string{"PYTHONPATH=" + filepath.Join(dir, "py")}},
 		{"node", []string{"node", filepath.Join(scripts, "client.mjs")}, []string{"SDKS=" + filepath.Join(dir, "node")}},
 	}
 }
