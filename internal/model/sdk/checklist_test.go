@@ -56,6 +56,9 @@ func kind(t *testing.T, d model.Dialect, e *sse) string {
 		k, _ := e.body["type"].(string)
 		return k
 	}
+	if d == model.Gemini {
+		return geminiKind(e.body)
+	}
 	choices, _ := e.body["choices"].([]any)
 	if len(choices) == 0 {
 		return "usage"
@@ -77,6 +80,33 @@ func kind(t *testing.T, d model.Dialect, e *sse) string {
 	}
 }
 
+// geminiKind is what one object of a stream brings.
+func geminiKind(body map[string]any) string {
+	candidates, _ := body["candidates"].([]any)
+	if len(candidates) != 1 {
+		return "no candidate"
+	}
+	c := candidates[0].(map[string]any)
+	if c["finishReason"] != nil && body["usageMetadata"] != nil {
+		return "finish"
+	}
+	content, _ := c["content"].(map[string]any)
+	parts, _ := content["parts"].([]any)
+	for _, p := range parts {
+		p := p.(map[string]any)
+		if f, ok := p["functionCall"].(map[string]any); ok {
+			if args, ok := f["args"].(map[string]any); ok && args["command"] != nil {
+				return "call"
+			}
+			return "half a call"
+		}
+		if p["thought"] == true {
+			return "thought"
+		}
+	}
+	return "text"
+}
+
 // streamed asks for the first turn of the work.
 func streamed(t *testing.T, to target, d model.Dialect) string {
 	t.Helper()
@@ -87,6 +117,9 @@ func streamed(t *testing.T, to target, d model.Dialect) string {
 		path, body = "/v1/responses", `{"model":"work","stream":true,"input":"do it","tools":[{"type":"function",`+tool+`}]}`
 	case model.Messages:
 		path, body = "/v1/messages", `{"model":"work","max_tokens":99,"stream":true,"messages":[{"role":"user","content":"do it"}],"tools":[{`+strings.Replace(tool, "parameters", "input_schema", 1)+`}]}`
+	}
+	if d == model.Gemini {
+		path, body = "/v1beta/models/work:streamGenerateContent?alt=sse", `{"contents":[{"role":"user","parts":[{"text":"do it"}]}],"tools":[{"functionDeclarations":[{`+tool+`}]}]}`
 	}
 	req, err := http.NewRequest(http.MethodPost, to.base+path, strings.NewReader(body))
 	if err != nil {
@@ -109,7 +142,7 @@ func streamed(t *testing.T, to target, d model.Dialect) string {
 // server and for what the gateway's codecs write.
 func TestChecklist(t *testing.T) {
 	for _, to := range []target{direct(t), through(t, "gateway"), through(t, "translated", model.Chat)} {
-		for _, d := range []model.Dialect{model.Chat, model.Responses, model.Messages} {
+		for _, d := range model.Dialects() {
 			to.s.Forget()
 			all := events(t, d, streamed(t, to, d))
 			if r := to.s.Requests(); len(r) != 1 || to.translated && r[0].Dialect != model.Chat {
@@ -154,6 +187,7 @@ func checklist(d model.Dialect, all []sse) (wrong []string) {
 			" response.output_item.added response.content_part.added response.output_text.delta response.output_text.done response.content_part.done response.output_item.done" +
 			strings.Repeat(" response.output_item.added response.function_call_arguments.delta response.function_call_arguments.done response.output_item.done", 2) +
 			" response.completed",
+		model.Gemini:   "thought text call finish",
 		model.Messages: "message_start" + strings.Repeat(" content_block_start content_block_delta content_block_stop", 4) + " message_delta message_stop",
 	}[d]
 	if got := shape(all); got != want {
@@ -183,7 +217,7 @@ func checklist(d model.Dialect, all []sse) (wrong []string) {
 				wrong = append(wrong, e.kind+" without usage")
 			}
 		}
-	case model.Chat:
+	case model.Chat, model.Gemini:
 		for _, e := range all {
 			if e.name != "" {
 				wrong = append(wrong, "an event: line")

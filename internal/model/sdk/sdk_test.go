@@ -24,6 +24,7 @@ import (
 	"assay/internal/gateway"
 	"assay/internal/model"
 	"assay/internal/model/anthropic"
+	"assay/internal/model/gemini"
 	"assay/internal/model/openai"
 	"assay/internal/model/scripted"
 )
@@ -178,7 +179,7 @@ func through(t *testing.T, name string, dialects ...model.Dialect) target {
 	s := script(t)
 	h := httptest.NewServer(s)
 	t.Cleanup(h.Close)
-	codecs := model.Codecs{model.Chat: openai.Chat{}, model.Responses: openai.Responses{}, model.Messages: anthropic.Messages{}}
+	codecs := model.Codecs{model.Chat: openai.Chat{}, model.Responses: openai.Responses{}, model.Messages: anthropic.Messages{}, model.Gemini: gemini.Gemini{}}
 	g, err := gateway.New(gateway.Config{Codecs: codecs})
 	if err != nil {
 		t.Fatal(err)
