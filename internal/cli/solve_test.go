@@ -16,7 +16,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"assay/examples"
+	"assay/internal/model/replay"
 	"assay/internal/store"
 	"assay/trajectory"
 	"assay/trial"
@@ -103,14 +106,42 @@ func TestReactSolvesTheDemo(t *testing.T) {
 		try("warehouses", "opened more warehouses", "sh stock.sh movements.txt", `printf '2026-01-01 a IN 1 @b\n' >/tmp/m && [ "$(sh stock.sh -w /tmp/m)" = 'b a 1' ]`, "stock-report/steps/warehouses/solution"),
 		try("stock", "The store writes every movement", "echo 'cat \"$1\"' >stock.sh", `sh stock.sh movements.txt >/tmp/o && ! grep -q IN /tmp/o && test -s /tmp/o`, "stock-report/steps/report/solution"),
 	})
-	jobs := filepath.Join(home, "jobs")
-	trials := runs(t, filepath.Join(jobs, "demo"), "--store", scratch(t), "run", "-q", "--no-report", "-p", filepath.Join(home, "demo"), "-a", "react", "-m", "scripted:"+model,
+	jobs, store := filepath.Join(home, "jobs"), scratch(t)
+	trials := runs(t, filepath.Join(jobs, "demo"), "--store", store, "run", "-q", "--no-report", "-p", filepath.Join(home, "demo"), "-a", "react", "-m", "scripted:"+model,
 		"-o", jobs, "--job-name", "demo", "-n", "2")
 	if len(trials) != 5 {
 		t.Fatalf("%d trials", len(trials))
 	}
-	for _, tr := range trials {
+	for i, tr := range trials {
 		repaired(t, tr)
+		again := runs(t, filepath.Join(jobs, fmt.Sprint("again", i)), "--store", store, "run", "-q", "--no-report", "-p", filepath.Join(home, "demo", path.Base(tr.Task)),
+			"-a", "react", "-m", "replay:"+tr.Dir, "-o", jobs, "--job-name", fmt.Sprint("again", i))
+		same(t, tr, again[0])
+	}
+}
+
+// same compares the trajectories of a trial and of its replay, byte for byte
+// once what differs from run to run is made equal.
+func same(t *testing.T, first, again *store.Trial) {
+	t.Helper()
+	if len(first.Steps) != len(again.Steps) || again.Outcome != first.Outcome {
+		t.Errorf("%s: %s, replayed %s (%s)", first.Task, first.Outcome, again.Outcome, again.Record.Detail)
+		return
+	}
+	document := func(tr *store.Trial, i int) string {
+		b, err := os.ReadFile(filepath.Join(tr.Dir, tr.Steps[i].Trajectory))
+		if err == nil {
+			b, err = replay.Document(b)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		return string(b)
+	}
+	for i := range first.Steps {
+		if d := cmp.Diff(document(first, i), document(again, i)); d != "" {
+			t.Errorf("%s: the replay differs (-first +again):\n%s", first.Task, d)
+		}
 	}
 }
 

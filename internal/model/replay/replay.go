@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"maps"
 	"net/http"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -22,7 +23,7 @@ const maxBody = 64 << 20
 // Server answers from one record. It may be asked from many goroutines, and
 // by several trials: what the record has once, it gives to each that asks.
 type Server struct {
-	rec    *gateway.Record
+	recs   []*gateway.Record // of a trial in steps several
 	codecs model.Codecs
 	plain  *normaliser
 	calls  []recorded
@@ -35,6 +36,7 @@ type Server struct {
 // recorded is a call that a provider was asked for.
 type recorded struct {
 	gateway.Call
+	rec     *gateway.Record
 	dialect model.Dialect // of its answer
 	asked   said
 }
@@ -42,25 +44,52 @@ type recorded struct {
 // Open reads the record of a trial: dir is the trial's directory, or the
 // record's own. Close it.
 func Open(dir string, codecs model.Codecs) (*Server, error) {
-	var rec *gateway.Record
-	var err error
-	for _, at := range []string{filepath.Join(dir, "agent", "model"), dir} {
-		if rec, err = gateway.Read(at); !errors.Is(err, fs.ErrNotExist) {
-			break
-		}
+	s := &Server{codecs: codecs, plain: newNormaliser(), known: map[[32]byte][]int{}, given: map[[32]byte]int{}}
+	if err := s.read(dir); err != nil {
+		return nil, errors.Join(fmt.Errorf("replay %s: %w (it is the directory of a trial whose agent asked a model)", dir, err), s.Close())
 	}
-	if err != nil {
-		return nil, fmt.Errorf("replay %s: %w (it is the directory of a trial whose agent asked a model)", dir, err)
-	}
-	s := &Server{rec: rec, codecs: codecs, plain: newNormaliser(), known: map[[32]byte][]int{}, given: map[[32]byte]int{}}
 	if err := s.load(); err != nil {
-		return nil, errors.Join(fmt.Errorf("replay %s: %w", dir, err), rec.Close())
+		return nil, errors.Join(fmt.Errorf("replay %s: %w", dir, err), s.Close())
 	}
 	return s, nil
 }
 
+// read opens the record of a trial, or those of all of its steps.
+func (s *Server) read(dir string) error {
+	places := []string{filepath.Join(dir, "agent", "model"), dir}
+	steps, err := os.ReadDir(filepath.Join(dir, "steps"))
+	for _, step := range steps {
+		places = append(places, filepath.Join(dir, "steps", step.Name(), "agent", "model"))
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	var missing error
+	for _, at := range places {
+		rec, err := gateway.Read(at)
+		switch {
+		case err == nil:
+			s.recs = append(s.recs, rec)
+		case !errors.Is(err, fs.ErrNotExist):
+			return err
+		case missing == nil:
+			missing = err
+		}
+	}
+	if len(s.recs) == 0 {
+		return missing
+	}
+	return nil
+}
+
 // Close releases the record.
-func (s *Server) Close() error { return s.rec.Close() }
+func (s *Server) Close() error {
+	var err error
+	for _, rec := range s.recs {
+		err = errors.Join(err, rec.Close())
+	}
+	return err
+}
 
 // Dialects are those in which the recorded provider was asked. An agent that
 // speaks another is translated, as it was then.
@@ -75,15 +104,27 @@ func (s *Server) Dialects() []model.Dialect {
 func (s *Server) load() error {
 	s.plain.memo = map[string]string{} // every request repeats those before it
 	defer func() { s.plain.memo = nil }()
-	for _, c := range s.rec.Calls() {
+	for _, rec := range s.recs {
+		if err := s.loadOne(rec); err != nil {
+			return err
+		}
+	}
+	if len(s.calls) == 0 {
+		return errors.New("no provider answered any call of it")
+	}
+	return nil
+}
+
+func (s *Server) loadOne(rec *gateway.Record) error {
+	for _, c := range rec.Calls() {
 		if c.Request == "" || c.Host == "" || ours(c.Err) {
 			continue // nobody but the gateway answered it
 		}
-		r := recorded{Call: c, dialect: c.Dialect}
+		r := recorded{Call: c, rec: rec, dialect: c.Dialect}
 		if c.Upstream != "" {
 			r.dialect = c.Upstream
 		}
-		request, _, err := s.rec.Raw(c.Seq)
+		request, _, err := rec.Raw(c.Seq)
 		if err != nil {
 			return err
 		}
@@ -91,9 +132,6 @@ func (s *Server) load() error {
 		d := r.asked.digest()
 		s.known[d] = append(s.known[d], len(s.calls))
 		s.calls = append(s.calls, r)
-	}
-	if len(s.calls) == 0 {
-		return errors.New("no provider answered any call of it")
 	}
 	return nil
 }
@@ -165,7 +203,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, d, err)
 		return
 	}
-	_, answer, err := s.rec.Raw(c.Seq)
+	_, answer, err := c.rec.Raw(c.Seq)
 	if err != nil {
 		s.refuse(w, d, err)
 		return
