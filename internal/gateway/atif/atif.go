@@ -66,6 +66,7 @@ type Assembly struct {
 	asked   map[key]*node // by the hash of the request: what a later call repeats
 	answers map[key]*node // by the last thing said in an answer
 	ids     map[string]*node
+	calls   map[string]*node // by the id of a call of an answer
 	spelled speller
 	texts   map[key]string
 	tools   map[key][]model.Tool
@@ -83,7 +84,7 @@ func New(info trial.AgentInfo, brief string, o Options) *Assembly {
 		o.Max = maxTotal
 	}
 	return &Assembly{info: info, brief: brief, o: o,
-		states: map[key]*node{}, asked: map[key]*node{}, answers: map[key]*node{}, ids: map[string]*node{},
+		states: map[key]*node{}, asked: map[key]*node{}, answers: map[key]*node{}, ids: map[string]*node{}, calls: map[string]*node{},
 		spelled: speller{}, texts: map[key]string{}, tools: map[key][]model.Tool{}}
 }
 

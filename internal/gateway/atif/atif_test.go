@@ -148,6 +148,25 @@ func wantRoots(t *testing.T, d *trajectory.Trajectory, kinds ...Kind) {
 	}
 }
 
+// An agent in the background begins when the conversation that began it has
+// gone on already.
+func TestBackgroundAgent(t *testing.T) {
+	k := &talk{}
+	all := tools("bash", "task")
+	m := []model.Message{say(model.RoleUser, brief)}
+	const prompt = "Look at every file and say what it does"
+	spawn := answers(`call t1 task {"prompt":"` + prompt + `"}`)
+	k.call(all, m, spawn)
+	m = append(m, spawn.Message, result("t1", "begun"))
+	next := answers(`call t2 bash {"command":"ls -l /some/directory/or/other"}`)
+	k.call(all, m, next)
+	k.call(tools("bash"), []model.Message{say(model.RoleUser, "Reminder. "+prompt)}, answers("Nothing."))
+	k.call(all, append(m, next.Message, result("t2", "ok")), answers("Done."))
+	d := build(t, k)
+	wantShape(t, d, "ua!.>a!.a")
+	wantRoots(t, d, Main, SubAgent)
+}
+
 func TestCompaction(t *testing.T) {
 	k := &talk{}
 	sh := tools("bash")
@@ -207,6 +226,24 @@ func TestEditedHistory(t *testing.T) {
 	// The changed text alone is not in the document: it is no part of what happened.
 	if got := Missing(k.xs, d); len(got) != 1 || !strings.Contains(got[0], "[cleared]") {
 		t.Errorf("missing %q", got)
+	}
+}
+
+// A client that spells a call anew goes on with the same conversation, and the
+// document has the model's words.
+func TestRenamedCall(t *testing.T) {
+	k := &talk{}
+	sh := tools("Agent")
+	m := []model.Message{say(model.RoleUser, brief)}
+	k.call(sh, m, answers("I delegate.", `call c1 Task {"prompt":"x"}`))
+	m = append(m, answers("I delegate.", `call c1 Agent {"prompt":"x","background":true}`).Message, result("c1", "begun"))
+	k.call(sh, m, answers(`call c2 Task {}`))
+	m = append(m, answers(`call c2 Agent {}`).Message, result("c2", "ok"))
+	k.call(sh, m, answers("Done."))
+	d := build(t, k)
+	wantShape(t, d, "ua!.a!.a")
+	if d.Steps[1].ToolCalls[0].Function != "Task" || len(d.Subagents) != 0 {
+		t.Errorf("%+v, %d embedded", d.Steps[1].ToolCalls, len(d.Subagents))
 	}
 }
 

@@ -97,6 +97,11 @@ func (a *Assembly) index(n *node) {
 		a.states[n.state] = n
 		a.answers[n.said[len(n.said)-1].key] = n
 	}
+	for _, c := range calls(n.answer) {
+		if c.ID != "" {
+			a.calls[c.ID] = n
+		}
+	}
 	if n.answer.ID != "" {
 		a.ids[n.answer.ID] = n
 	}
@@ -142,7 +147,7 @@ func (a *Assembly) place(n *node, q []atom, hashes []key, previous *node) {
 		last--
 	}
 	if last >= at { // it quotes answers beyond that
-		if p := a.answers[q[last].key]; p != nil && p != parent {
+		if p := a.answerer(&q[last]); p != nil && p != parent {
 			if kept := last + 1 - len(p.said); 2*kept >= p.depth {
 				n.edited = true
 				n.join(p, q[last+1:])
@@ -158,6 +163,16 @@ func (a *Assembly) place(n *node, q []atom, hashes []key, previous *node) {
 	}
 	n.delta = q
 	a.origin(n)
+}
+
+// answerer is the latest node whose answer ended with what x repeats. Some
+// clients spell a call anew (an alias of its tool, a default filled in): its id
+// tells then.
+func (a *Assembly) answerer(x *atom) *node {
+	if n := a.answers[x.key]; n != nil || x.part.Call == nil {
+		return n
+	}
+	return a.calls[x.part.Call.ID]
 }
 
 func (n *node) join(parent *node, delta []atom) {
@@ -190,14 +205,15 @@ func (a *Assembly) origin(n *node) {
 	}
 	for i := len(recent) - 1; i >= 0; i-- {
 		p := recent[i]
-		if len(p.children) > 0 || p.call.Side != "" {
+		if p.call.Side != "" {
 			continue
 		}
+		running := len(p.children) == 0 // else only an agent in the background can come of it
 		for _, c := range calls(p.answer) {
-			if n.spawned == nil {
+			if n.spawned == nil && running {
 				n.spawned = p // the weak case: it runs while that turn's calls do
 			}
-			if quoted(c.Arguments, texts) {
+			if quoted(c.Arguments, texts, running) {
 				n.spawned, n.spawnedBy = p, c.ID
 				return
 			}
@@ -205,16 +221,22 @@ func (a *Assembly) origin(n *node) {
 	}
 }
 
-// quoted says whether one of the texts is a string of the arguments, or holds
-// one.
-func quoted(arguments string, texts []string) bool {
-	var fields map[string]any
+// quoted says whether one of the texts holds a string of the arguments: any, or
+// one that tells an agent what to do.
+func quoted(arguments string, texts []string, every bool) bool {
+	var fields map[string]json.RawMessage
 	if json.Unmarshal([]byte(arguments), &fields) != nil {
 		return false
 	}
-	for _, v := range fields {
-		s, ok := v.(string)
-		if s = strings.TrimSpace(s); ok && len(s) >= minQuote && containsAny(texts, s) {
+	for name, v := range fields {
+		if !every && !slices.Contains([]string{"prompt", "task", "message", "instruction", "instructions", "query", "question", "input"}, name) {
+			continue
+		}
+		var s string
+		if json.Unmarshal(v, &s) != nil {
+			continue
+		}
+		if s = strings.TrimSpace(s); len(s) >= minQuote && containsAny(texts, s) {
 			return true
 		}
 	}
