@@ -1,7 +1,7 @@
 package cli
 
 import (
-	"fmt"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
@@ -42,10 +42,14 @@ func serverFaults() []serverFault {
 	}
 }
 
-// With the agents' retries off, no patience and 15 s for a trial, each fault of
-// a server ends the trial with its cause, whatever the agent's exit status.
+// With the agents' retries off, no patience and 15 s for a trial (6 s where
+// codex alone is tested), each fault of a server ends the trial with its cause, whatever the agent's exit status.
 func TestClientFaults(t *testing.T) {
 	b := newClientBed(t)
+	limit := "15s"
+	if os.Getenv("ASSAY_CLIENTS") == "" {
+		limit = "6s" // codex begins at once
+	}
 	for _, agent := range clients("codex") {
 		for _, f := range serverFaults() {
 			t.Run(agent+"/"+f.name, func(t *testing.T) {
@@ -53,7 +57,7 @@ func TestClientFaults(t *testing.T) {
 				name := "fault-" + strings.ReplaceAll(agent, "/", "-") + "-" + f.name
 				script := b.write(name+".yaml", "chunk: 65536\nfaults: [{"+f.yaml+"}]\n"+scriptFor(agent))
 				begin := time.Now()
-				got := b.run(name, agent, "scripted:"+script, "--patience", "0s", "--no-agent-retries", "--agent-timeout", "15s")
+				got := b.run(name, agent, "scripted:"+script, "--patience", "0s", "--no-agent-retries", "--agent-timeout", limit)
 				took := time.Since(begin)
 				t.Logf("cause %s (%s) after %.1f s, %d calls: %s", got.Record.Cause, got.Record.Fault, took.Seconds(), *got.Record.Calls, got.Record.Detail)
 				if !slices.Contains(f.causes, got.Record.Cause) {
@@ -68,40 +72,81 @@ func TestClientFaults(t *testing.T) {
 	}
 }
 
-// A limit ends every agent: soon, with its own cause, and nothing of what came
-// later counts.
+// stopCase is a limit that an agent runs into.
+type stopCase struct {
+	name, script string
+	flags        []string
+	cause        trial.Cause
+}
+
+// stopCases are those of an agent; aider asks once and runs no commands.
+func stopCases(agent string) []stopCase {
+	work := "turns:\n  - calls: [{bash: \"echo {n} >>steps\"}]\n    times: 500\n    usage: {input: 1000, output: 100}\n"
+	same := "turns:\n  - calls: [{bash: \"echo the same\"}]\n    times: 500\n"
+	limit := "15s"
+	if os.Getenv("ASSAY_CLIENTS") == "" {
+		limit = "5s"
+	}
+	slow := stopCase{"deadline", "latency: 400ms\n" + work, []string{"--agent-timeout", limit, "--no-loop-stop"}, trial.CauseAgentTimeout}
+	if agent == "aider" {
+		slow.script = "latency: 100s\n" + aiderWritesHello
+		other := strings.ReplaceAll(aiderWritesHello, "hello.txt", "other.txt") + "    usage: {input: 1000, output: 100}\n"
+		return []stopCase{slow, {"budget", other, []string{"--max-tokens", "1000"}, trial.CauseBudget}}
+	}
+	return []stopCase{slow, {"budget", work, []string{"--max-tokens", "5000"}, trial.CauseBudget}, {"loop", same, nil, trial.CauseLoop}}
+}
+
+// A limit ends every agent, soon and with its own cause.
 func TestClientStops(t *testing.T) {
 	b := newClientBed(t)
-	work := "turns:\n  - calls: [{bash: \"echo {n} >>steps; date +%s.%N >/tmp/last\"}]\n    times: 500\n    usage: {input: 1000, output: 100}\n"
-	same := "turns:\n  - calls: [{bash: \"echo the same\"}]\n    times: 500\n"
-	for _, agent := range clients("codex", "claude-code", "mini-swe-agent", "pi") {
-		for _, c := range []struct {
-			name, script string
-			flags        []string
-			cause        trial.Cause
-		}{
-			{"budget", work, []string{"--max-tokens", "5000"}, trial.CauseBudget},
-			{"deadline", "latency: 400ms\n" + work, []string{"--agent-timeout", "12s", "--no-loop-stop"}, trial.CauseAgentTimeout},
-			{"loop", same, nil, trial.CauseLoop},
-		} {
+	for _, agent := range clients("codex", "claude-code") {
+		for _, c := range stopCases(agent) {
 			t.Run(agent+"/"+c.name, func(t *testing.T) {
 				b.t = t
 				name := c.name + "-" + strings.ReplaceAll(agent, "/", "-")
-				got := b.run(name, agent, "scripted:"+b.write(name+".yaml", c.script), append([]string{"--agent-timeout", "60s"}, c.flags...)...)
-				t.Logf("cause %s, %d calls, %s: %s", got.Record.Cause, *got.Record.Calls, times(got), got.Record.Detail)
+				got := b.run(name, agent, "scripted:"+b.write(name+".yaml", c.script), append([]string{"--agent-timeout", "120s"}, c.flags...)...)
+				late := afterStop(t, got, c)
+				t.Logf("cause %s after %d calls; the agent was gone %.2f s after its limit", got.Record.Cause, *got.Record.Calls, late.Seconds())
 				if got.Record.Cause != c.cause {
 					t.Errorf("cause %s, want %s: %s\n%s", got.Record.Cause, c.cause, got.Record.Detail, agentText(got))
+				}
+				if late > 20*time.Second { // 2 s is what is measured; a busy machine is no failure
+					t.Errorf("the agent was gone %v after its limit", late)
 				}
 			})
 		}
 	}
 }
 
-// times are how long the agent had, and when its last call was refused or ended.
-func times(t *store.Trial) string {
-	text, err := os.ReadFile(filepath.Join(t.Dir, "result.json"))
-	if err != nil || t.Record.Times == nil {
-		return fmt.Sprintf("no times (%v, %d bytes)", err, len(text))
+// afterStop is how long an agent's time went on after its deadline, or after
+// the end of the last call that was answered.
+func afterStop(t testing.TB, got *store.Trial, c stopCase) time.Duration {
+	t.Helper()
+	var res struct {
+		Agent struct {
+			Began time.Time `json:"started_at"`
+			Ended time.Time `json:"finished_at"`
+		} `json:"agent_execution"`
 	}
-	return fmt.Sprintf("%.1f s", t.Record.Times.Wall/1000)
+	text, err := os.ReadFile(filepath.Join(got.Dir, "result.json"))
+	if err == nil {
+		err = json.Unmarshal(text, &res)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.name == "deadline" {
+		limit, err := time.ParseDuration(c.flags[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res.Agent.Ended.Sub(res.Agent.Began) - limit
+	}
+	last := res.Agent.Began
+	for _, x := range exchanges(t, got) {
+		if end := x.Time.Add(time.Duration(x.Millis * float64(time.Millisecond))); x.Status == 200 && end.After(last) {
+			last = end
+		}
+	}
+	return res.Agent.Ended.Sub(last)
 }

@@ -39,7 +39,13 @@ func newClientBed(t testing.TB) *clientBed {
 		t.Skip("ASSAY_AGENTS names no store with installed agents: assay --store DIR agent install codex claude-code pi mini-swe-agent")
 	}
 	needSandbox(t)
-	b := &clientBed{t: t, dir: scratch(t), store: dir}
+	return helloTask(t, scratch(t), dir)
+}
+
+// helloTask writes a small task into dir.
+func helloTask(t testing.TB, dir, store string) *clientBed {
+	t.Helper()
+	b := &clientBed{t: t, dir: dir, store: store}
 	b.models = b.write("models.toml", "")
 	b.write("task/task.toml", "[task]\nname = \"test/hello\"\n[environment]\ndocker_image = \"host\"\nworkdir = \"/project\"\n")
 	b.write("task/instruction.md", "Create the file hello.txt in this directory. It holds exactly the text `Hello, world!`\n")
