@@ -107,6 +107,9 @@ func TestClientStops(t *testing.T) {
 				got := b.run(name, agent, "scripted:"+b.write(name+".yaml", c.script), append([]string{"--agent-timeout", "120s"}, c.flags...)...)
 				late := afterStop(t, got, c)
 				t.Logf("cause %s after %d calls; the agent was gone %.2f s after its limit", got.Record.Cause, *got.Record.Calls, late.Seconds())
+				if c.name == "loop" && got.Record.Cause == trial.CauseAgentExit && slices.Contains([]string{"qwen-code", "gemini-cli"}, agent) {
+					return // these notice it themselves, and sooner
+				}
 				if got.Record.Cause != c.cause {
 					t.Errorf("cause %s, want %s: %s\n%s", got.Record.Cause, c.cause, got.Record.Detail, agentText(got))
 				}
