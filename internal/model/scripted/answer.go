@@ -62,7 +62,7 @@ type event struct {
 // same answer is the same bytes.
 type object = map[string]any
 
-// fault tells an answer that stops tools from one that just ends.
+// finish picks the dialect's word for why the answer ended.
 func (a *answer) finish(calls, length, filter, refused, end string) string {
 	switch {
 	case a.stop == "length":

@@ -153,11 +153,14 @@ func (f *Fault) spoil(o offer, ans *answer) {
 	}
 }
 
-// due reports whether the fault is to strike, and counts. conversation is a
-// digest, made only when it is asked for.
+// due reports whether the fault is to strike, and counts.
 func (s *Server) due(f *Fault, a *ask) bool {
 	if !f.When.matches(a) {
 		return false
+	}
+	var d [32]byte
+	if f.Each > 0 {
+		d = a.digest() // not under the lock: conversations are long
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -171,7 +174,6 @@ func (s *Server) due(f *Fault, a *ask) bool {
 		return false
 	}
 	if f.Each > 0 {
-		d := a.digest()
 		if st.each[d] >= f.Each {
 			return false
 		}

@@ -68,8 +68,10 @@ func (gemini) read(path string, body []byte) (*ask, error) {
 	for _, t := range in.Tools {
 		for _, f := range t.Functions {
 			one := tool{name: f.Name}
-			if s := cmpSchema(f.Schema, f.Parameters); s != nil {
-				one.schema = *s
+			for _, s := range []*schema{f.Parameters, f.Schema} { // the latter is the newer form
+				if s != nil {
+					one.schema = *s
+				}
 			}
 			a.tools = append(a.tools, one)
 		}
@@ -80,13 +82,6 @@ func (gemini) read(path string, body []byte) (*ask, error) {
 		}
 	}
 	return a, nil
-}
-
-func cmpSchema(a, b *schema) *schema {
-	if a != nil {
-		return a
-	}
-	return b
 }
 
 func (a *ask) geminiContent(c geminiContent) error {

@@ -9,18 +9,21 @@ import (
 	"assay/internal/model"
 )
 
-// defaultKeep is how many bytes of request bodies the log holds; older ones
-// are let go.
-const defaultKeep = 256 << 20
+// defaultKeep is how many bytes of bodies and headers the log holds; older ones
+// are let go, for a server may run as long as a large job.
+const (
+	defaultKeep = 64 << 20
+	headerBytes = 1 << 10 // about what the header of a request takes
+)
 
 // Request is what a server was asked and what became of it.
 type Request struct {
 	Time    time.Time
 	Method  string
 	Path    string // with the query
-	Header  http.Header
-	Key     string // the credential, wherever it stood
-	Body    []byte // nil once the log let it go
+	Header  http.Header // nil once the log let it go
+	Key     string      // the credential, wherever it stood
+	Body    []byte      // nil once the log let it go
 	Dialect model.Dialect
 	Model   string
 	Script  string // its name
@@ -42,7 +45,7 @@ type log struct {
 	all  []*entry
 	held int64
 	keep int64
-	let  int // bodies before this entry were let go
+	let  int // bodies and headers before this entry were let go
 }
 
 // entry is a request in progress. Its fields belong to the handler until done.
@@ -69,10 +72,11 @@ func (l *log) body(e *entry, body []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e.r.Body = body
-	l.held += int64(len(body))
+	l.held += int64(len(body)) + headerBytes
 	for ; l.held > l.keep && l.let < len(l.all)-1; l.let++ {
-		l.held -= int64(len(l.all[l.let].r.Body))
-		l.all[l.let].r.Body = nil
+		old := &l.all[l.let].r
+		l.held -= int64(len(old.Body)) + headerBytes
+		old.Body, old.Header = nil, nil
 	}
 }
 

@@ -120,7 +120,7 @@ func (m *message) block(b messagesBlock) error {
 		m.text += b.Text
 	case "thinking":
 		if b.Signature != signature(b.Thinking) {
-			return errors.New("Invalid `signature` in `thinking` block") //nolint:staticcheck // the provider's words
+			return errors.New("Invalid `signature` in `thinking` block")
 		}
 	case "tool_use":
 		if b.ID == "" || b.Name == "" || len(b.Input) == 0 || b.Input[0] != '{' {

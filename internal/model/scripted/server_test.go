@@ -85,3 +85,23 @@ func TestEveryDialectCallsItsShell(t *testing.T) {
 		}
 	}
 }
+
+// The log of a server that runs for long does not grow with what it was sent.
+func TestLogLetsGo(t *testing.T) {
+	s, h := start(t, "turns: [{text: x}]")
+	s.log.keep = 10 * (2000 + headerBytes)
+	body := `{"model":"m","messages":[{"role":"user","content":"` + strings.Repeat("a", 2000-60) + `"}]}`
+	for range 50 {
+		post(t, h.URL+"/v1/chat/completions", body)
+	}
+	kept := 0
+	all := s.Requests()
+	for _, r := range all {
+		if r.Body != nil {
+			kept++
+		}
+	}
+	if len(all) != 50 || kept < 9 || kept > 11 || all[49].Body == nil || all[0].Header != nil {
+		t.Errorf("%d requests, %d with bodies", len(all), kept)
+	}
+}
