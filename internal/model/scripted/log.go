@@ -20,7 +20,7 @@ const (
 type Request struct {
 	Time    time.Time
 	Method  string
-	Path    string // with the query
+	Path    string      // with the query
 	Header  http.Header // nil once the log let it go
 	Key     string      // the credential, wherever it stood
 	Body    []byte      // nil once the log let it go
