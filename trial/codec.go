@@ -238,7 +238,7 @@ func (r *Result) stepUsage() Usage {
 // TotalUsage is what the whole trial used: the root's numbers, or the sum over
 // the steps where the root has none.
 func (r *Result) TotalUsage() Sum {
-	if r.AgentResult != nil {
+	if r.AgentResult != nil && (len(r.StepResults) == 0 || r.AgentResult.Usage != (Usage{})) {
 		return SumUsage(r.AgentResult.Usage)
 	}
 	var all []Usage

@@ -70,3 +70,19 @@ func show[T any](p *T) any {
 	}
 	return *p
 }
+
+// A root without numbers, as trials of several steps have, says nothing: the
+// steps' numbers are the trial's.
+func TestTotalUsageOfSteps(t *testing.T) {
+	n := func(v int64) *int64 { return &v }
+	r := Result{AgentResult: &AgentResult{}, StepResults: []StepResult{
+		{AgentResult: &AgentResult{Usage: Usage{InputTokens: n(3)}}}, {AgentResult: &AgentResult{Usage: Usage{InputTokens: n(4)}}},
+	}}
+	if got := r.TotalUsage(); got.InputTokens == nil || *got.InputTokens != 7 || got.Partial {
+		t.Errorf("%+v", got)
+	}
+	r.AgentResult.InputTokens = n(9)
+	if got := r.TotalUsage(); *got.InputTokens != 9 {
+		t.Errorf("the root's own number: %+v", got)
+	}
+}

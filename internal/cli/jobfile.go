@@ -83,10 +83,28 @@ func readJobFile(path string) (*jobFile, error) {
 			return nil, fmt.Errorf("%s: arm %d names no agent", path, i+1)
 		}
 	}
-	if j.Path != "" && !filepath.IsAbs(j.Path) {
-		j.Path = filepath.Join(filepath.Dir(path), j.Path)
-	}
+	j.beside(filepath.Dir(path))
 	return j, nil
+}
+
+// beside makes what the file names relative to its directory.
+func (j *jobFile) beside(dir string) {
+	at := func(spec *string, prefix string) {
+		file, ok := strings.CutPrefix(*spec, prefix)
+		if ok && file != "" && !filepath.IsAbs(file) {
+			*spec = prefix + filepath.Join(dir, file)
+		}
+	}
+	at(&j.Path, "")
+	for i := range j.Arms {
+		arm := &j.Arms[i]
+		at(&arm.Model, "scripted:")
+		at(&arm.Model, "replay:")
+		at(&arm.Agent, "script:")
+		if isRecipeFile(arm.Agent) {
+			at(&arm.Agent, "")
+		}
+	}
 }
 
 func (j *jobFile) readTOML(path string, b []byte) error {

@@ -14,7 +14,7 @@ import (
 
 type runCmd struct {
 	Path       string        `short:"p" placeholder:"PATH" help:"A task directory, or a directory of them (one level; dot names ignored)."`
-	Config     string        `short:"c" placeholder:"FILE" help:"A job as a file: arms that differ in more than agent and model (see docs/agents.md), or Harbor's job configuration (.yaml). Flags win over it."`
+	Config     string        `short:"c" placeholder:"FILE" help:"A job as a file: arms that differ in more than agent and model (see docs/job-files.md), or Harbor's job configuration (.yaml). Flags win over it."`
 	Agent      []string      `short:"a" sep:"none" placeholder:"AGENT" help:"oracle, nop, script:FILE, command:'PROGRAM …', a name of 'assay agent list', or a recipe FILE.toml; repeatable. Default: oracle."`
 	Model      []string      `short:"m" sep:"none" placeholder:"MODEL" help:"A name of the models file, scripted:FILE, replay:TRIAL-DIR or NAME@URL; repeatable. Every agent that asks a model runs with each."`
 	Attempts   int           `short:"k" default:"1" placeholder:"N" help:"Attempts of each agent at each task."`
