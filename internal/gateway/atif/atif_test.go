@@ -186,6 +186,23 @@ func TestCompaction(t *testing.T) {
 	}
 }
 
+// A client that puts its own notes in place of what was said goes on too.
+func TestOwnNotes(t *testing.T) {
+	k := &talk{}
+	sh := tools("bash")
+	m := []model.Message{say(model.RoleUser, brief)}
+	k.call(sh, m, answers(`call c1 bash {"command":"x"}`))
+	m = append(m, answers(`call c1 bash {"command":"x"}`).Message, result("c1", "ok"))
+	k.fail(sh, m, model.Error{Kind: model.ErrContext, Status: 400, Message: "too long"})
+	k.call(sh, []model.Message{say(model.RoleUser, brief+"\n\nSo far you ran x.")}, answers("Done."))
+	for _, x := range k.xs { // as codecs do, each request has tools of its own
+		x.Asked.Tools = tools("bash")
+	}
+	d := build(t, k)
+	wantShape(t, d, "ua!.ss>")
+	wantRoots(t, d, Main, Continuation)
+}
+
 // A client that drops all but the latest turns begins a new document, in which
 // what it kept is marked as copied.
 func TestDroppedHistory(t *testing.T) {

@@ -16,6 +16,7 @@ type node struct {
 	answer *model.Response
 	said   []atom // of the answer
 
+	head     *node // of its conversation
 	parent   *node
 	children []*node
 	delta    []atom // what the request adds to parent's answer; all of it without one
@@ -56,6 +57,7 @@ func (a *Assembly) link(x gateway.Exchange) {
 	system, q := a.spelled.flatten(x.Asked.Messages)
 	said := a.spelled.answer(x.Answer)
 	n := &node{call: x.Call, answer: x.Answer, said: said, system: a.shareText(strings.Join(system, "\n\n")), tools: a.shareTools(x.Asked.Tools), sampling: x.Asked.Sampling}
+	n.head = n
 	from, base := key{}, 0
 	previous := a.previous(x.Asked)
 	if previous != nil {
@@ -177,6 +179,7 @@ func (a *Assembly) answerer(x *atom) *node {
 
 func (n *node) join(parent *node, delta []atom) {
 	n.parent, n.delta = parent, slices.Clone(delta) // a slice of the request would keep all of it
+	n.head = parent.head
 	parent.children = append(parent.children, n)
 }
 
@@ -204,6 +207,12 @@ func (a *Assembly) origin(n *node) {
 		}
 	}
 	for i := len(recent) - 1; i >= 0; i-- {
+		if n.restarts(recent[i].head) {
+			n.continues = recent[i]
+			return
+		}
+	}
+	for i := len(recent) - 1; i >= 0; i-- {
 		p := recent[i]
 		if p.call.Side != "" {
 			continue
@@ -219,6 +228,25 @@ func (a *Assembly) origin(n *node) {
 			}
 		}
 	}
+}
+
+// restarts says whether n begins as the conversation of head did, with more
+// said at once: a client's own words in place of what it dropped.
+func (n *node) restarts(head *node) bool {
+	if head == n || len(n.tools) == 0 || len(head.tools) == 0 || &n.tools[0] != &head.tools[0] || n.system != head.system {
+		return false
+	}
+	first, again := firstText(head.delta), firstText(n.delta)
+	return len(first) >= minQuote && len(again) > len(first) && strings.HasPrefix(again, first)
+}
+
+func firstText(atoms []atom) string {
+	for _, x := range atoms {
+		if x.part.Kind == model.PartText && x.role == model.RoleUser {
+			return strings.TrimSpace(x.part.Text)
+		}
+	}
+	return ""
 }
 
 // quoted says whether one of the texts holds a string of the arguments: any, or
