@@ -104,3 +104,12 @@ func repeats(marks [][32]byte) (repeated, looping int) {
 	}
 	return repeated, looping
 }
+
+// All are the document and those embedded in it, outer ones first.
+func (t *Trajectory) All() []*Trajectory {
+	all := []*Trajectory{t}
+	for i := range t.Subagents {
+		all = append(all, t.Subagents[i].All()...)
+	}
+	return all
+}

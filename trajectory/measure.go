@@ -84,6 +84,31 @@ func (m *Measures) count(s *Step) {
 	}
 }
 
+// Join adds the tokens and cost of another document, embedded in this one: a
+// sum that one of them does not know is a lower bound. Its other counts stay
+// its own.
+func (m *Measures) Join(o Measures) {
+	join(&m.PromptTokens, o.PromptTokens, &m.Partial)
+	join(&m.CompletionTokens, o.CompletionTokens, &m.Partial)
+	join(&m.CachedTokens, o.CachedTokens, &m.Partial)
+	join(&m.CostUSD, o.CostUSD, &m.Partial)
+	m.Partial = m.Partial || o.Partial
+}
+
+func join[N int64 | float64](total **N, n *N, partial *bool) {
+	switch {
+	case n == nil && *total == nil:
+	case n == nil:
+		*partial = true
+	case *total == nil:
+		v := *n
+		*total, *partial = &v, true
+	default:
+		v := **total + *n
+		*total = &v
+	}
+}
+
 // state takes the document's own totals where no step tells any.
 func (m *Measures) state(f *FinalMetrics) {
 	if f == nil || m.PromptTokens != nil || m.CompletionTokens != nil || m.CachedTokens != nil || m.CostUSD != nil {

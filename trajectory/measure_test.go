@@ -56,3 +56,16 @@ func TestMeasure(t *testing.T) {
 		})
 	}
 }
+
+func TestJoin(t *testing.T) {
+	n, f := ptr[int64], ptr[float64]
+	m := Measures{PromptTokens: n(10), CompletionTokens: n(1)}
+	m.Join(Measures{PromptTokens: n(5), CostUSD: f(0.5)})
+	if *m.PromptTokens != 15 || *m.CompletionTokens != 1 || m.CachedTokens != nil || *m.CostUSD != 0.5 || !m.Partial {
+		t.Errorf("%+v", m)
+	}
+	m = Measures{PromptTokens: n(10)}
+	if m.Join(Measures{PromptTokens: n(5)}); m.Partial || *m.PromptTokens != 15 {
+		t.Errorf("%+v", m)
+	}
+}

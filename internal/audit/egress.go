@@ -394,10 +394,12 @@ func filesShown(t *store.Trial) map[string]bool {
 		if err != nil || doc == nil {
 			continue // its trial's page tells
 		}
-		for _, a := range doc.Actions() {
-			for _, f := range a.Seen {
-				if f != "" && strings.TrimSpace(a.Output) != "" && !strings.Contains(a.Output, f+": No such file") {
-					all[f] = true
+		for _, d := range doc.All() {
+			for _, a := range d.Actions() {
+				for _, f := range a.Seen {
+					if f != "" && strings.TrimSpace(a.Output) != "" && !strings.Contains(a.Output, f+": No such file") {
+						all[f] = true
+					}
 				}
 			}
 		}

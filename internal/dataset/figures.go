@@ -62,25 +62,42 @@ func NewCounter() *Counter {
 	return &Counter{tools: map[string]int{}, actions: map[string]int{}, f: Figures{Terminations: map[string]int{}}}
 }
 
-// Add counts a document. r, which may be nil, tells what came of it.
+// Add counts a document with those embedded in it: a conversation that was
+// compacted, and its sub-agents, are one trial's. r, which may be nil, tells
+// what came of it.
 func (c *Counter) Add(t *trajectory.Trajectory, r *Row) {
-	b, m := t.Behave(), t.Measure()
+	var m trajectory.Measures
+	seen, changed := map[string]bool{}, map[string]bool{}
+	for i, d := range t.All() {
+		b, own := d.Behave(), d.Measure()
+		c.turns += b.Turns
+		c.messages += b.Messages
+		c.calls += own.ToolCalls
+		c.tests += b.TestRuns
+		c.f.Repeated += b.Repeated
+		c.f.Looping += b.Looping
+		for _, f := range b.Seen {
+			seen[f] = true
+		}
+		for _, f := range b.Changed {
+			changed[f] = true
+		}
+		for name, n := range own.Tools {
+			c.tools[name] += n
+		}
+		for kind, n := range b.Actions {
+			c.actions[string(kind)] += n
+		}
+		if i == 0 {
+			m = own
+		} else {
+			m.Join(own)
+			c.f.Subagents++
+		}
+	}
 	c.f.Count++
-	c.turns += b.Turns
-	c.messages += b.Messages
-	c.calls += m.ToolCalls
-	c.seen += b.SeenN
-	c.changed += b.ChangedN
-	c.tests += b.TestRuns
-	c.f.Repeated += b.Repeated
-	c.f.Looping += b.Looping
-	c.f.Subagents += m.Subagents
-	for name, n := range m.Tools {
-		c.tools[name] += n
-	}
-	for kind, n := range b.Actions {
-		c.actions[string(kind)] += n
-	}
+	c.seen += len(seen)
+	c.changed += len(changed)
 	if m.CompletionTokens != nil {
 		c.f.TokensKnown++
 		c.output += *m.CompletionTokens

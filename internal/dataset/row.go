@@ -165,13 +165,10 @@ func Rows(v *store.View, o Options, f func(*Row) error, skipped func(name, why s
 }
 
 func documents(doc *trajectory.Trajectory, roots bool) []*trajectory.Trajectory {
-	all := []*trajectory.Trajectory{doc}
 	if roots {
-		for i := range doc.Subagents {
-			all = append(all, documents(&doc.Subagents[i], true)...)
-		}
+		return doc.All()
 	}
-	return all
+	return []*trajectory.Trajectory{doc}
 }
 
 func newRow(v *store.View, t *store.Trial, step string, doc *trajectory.Trajectory, embedded bool) *Row {
