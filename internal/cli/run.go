@@ -152,6 +152,9 @@ func (c *runCmd) Run(ctx *boundCtx, a *app, g *grammar) error {
 		MinFree: int64(c.MinFree),
 		Budget:  job.Budget{Tokens: c.MaxTokens, USD: c.MaxCost}, JobBudget: job.Budget{Tokens: c.MaxJobTokens, USD: c.MaxJobCost},
 	}
+	if err := cfg.Impossible(); err != nil {
+		return usage(err)
+	}
 	if c.Pilot > 0 && !c.Plan {
 		if c.JobName == "" {
 			return usagef("--pilot needs --job-name: the same command without --pilot goes on with that job")
