@@ -142,8 +142,9 @@ func said(m model.Message) string {
 	return passing.ReplaceAllString(b.String(), "#")
 }
 
-// passing matches times of day, durations, and codex's number of an output.
-var passing = regexp.MustCompile(`\bChunk ID: [0-9a-f]+|\b\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?\b|\b\d+(\.\d+)? ?(ms|µs|s|sec|secs|seconds)\b`)
+// passing matches times of day, durations, and the numbers that codex and
+// copilot give to each output.
+var passing = regexp.MustCompile(`\bChunk ID: [0-9a-f]+|\bshellId: \d+|\b\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?\b|\b\d+(\.\d+)? ?(ms|µs|s|sec|secs|seconds)\b`)
 
 // failing matches what results of tools say when they failed.
 var failing = regexp.MustCompile(`(?i)\berror\b|\bexception\b|traceback \(most recent|command not found|no such file|permission denied|syntax error|"?(exit_?code|returncode|exit status|exit code)"?[ :=>]+"?[1-9]`)

@@ -289,6 +289,8 @@ func TestLoops(t *testing.T) {
 		why          string
 	}{
 		{"same action, same result", same, func(i int) string { return fmt.Sprintf("done in %d.%d s", i, i) }, 4, "same action"},
+		{"same action, numbered by codex", same, func(i int) string { return fmt.Sprintf("Chunk ID: 3%x\nWall time: 0.0%d seconds\nOutput:\nok", i, i) }, 4, "same action"},
+		{"same action, numbered by copilot", same, func(i int) string { return fmt.Sprintf("ok\n<shellId: %d completed with exit code 0>", i) }, 4, "same action"},
 		{"same action, spelled differently", func(i int) string { return `{"command":` + strings.Repeat(" ", i) + `"make"}` }, ok, 4, "same action"},
 		{"same action, other results", same, func(i int) string { return fmt.Sprintf("%d objects", i) }, 0, ""},
 		{"other actions, same success", other, ok, 0, ""},
