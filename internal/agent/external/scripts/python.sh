@@ -18,7 +18,9 @@ export HOME=/tmp/assay-home PIP_CACHE_DIR=/var/cache/assay-pip PIP_DISABLE_PIP_V
 mkdir -p "$HOME" "$PLACE/.assay"
 "$py" /run/assay-install/python.py "$PLACE"
 "$PLACE/py/bin/python3" -I -m venv --without-pip "$PLACE"
-if "$py" -m pip --version >/dev/null 2>&1; then
+if [ -z "$PACKAGES" ]; then
+	: # nothing to ask a package manager for
+elif "$py" -m pip --version >/dev/null 2>&1; then
 	set -- "$py" -m pip --python "$PLACE/bin/python3"
 elif "$py" -m ensurepip --version >/dev/null 2>&1; then
 	"$py" -m ensurepip --root "$HOME/pip" >/dev/null
