@@ -1,12 +1,12 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"time"
@@ -163,7 +163,9 @@ func (a *asked) read() *model.Error {
 	if n := a.r.ContentLength; !a.hold(min(max(n, 0), limit)) || n < 0 && !a.hold(limit) {
 		return &model.Error{Kind: model.ErrBusy, RetryAfter: time.Second, Message: "the requests of this trial are too large together"}
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(a.w, a.r.Body, limit))
+	into := bytes.NewBuffer(make([]byte, 0, min(max(a.r.ContentLength, 0), 1<<20)+bytes.MinRead))
+	_, err := into.ReadFrom(http.MaxBytesReader(a.w, a.r.Body, limit))
+	body := into.Bytes()
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):

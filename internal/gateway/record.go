@@ -202,9 +202,9 @@ const (
 type answer struct {
 	r    *recorder
 	seq  int
-	buf  []byte
+	buf  []byte // what came, from the first byte as long as that is no more than keepWhole
+	done int    // bytes of buf that are in the pack
 	last time.Time
-	all  []byte // the whole of it, as long as that is no more than keepWhole
 	n    int64
 }
 
@@ -217,33 +217,30 @@ func (r *recorder) answer(seq int) *answer { return &answer{r: r, seq: seq, last
 func (a *answer) add(b []byte) {
 	a.n += int64(len(b))
 	a.buf = append(a.buf, b...)
-	if a.n <= keepWhole {
-		a.all = append(a.all, b...)
-	} else {
-		a.all = nil
-	}
-	if len(a.buf) >= pieceSize || time.Since(a.last) >= pieceAge {
+	if len(a.buf)-a.done >= pieceSize || time.Since(a.last) >= pieceAge {
 		a.flush()
 	}
 }
 
 func (a *answer) flush() {
 	a.last = time.Now()
-	if len(a.buf) == 0 {
-		return
+	piece := a.buf[a.done:]
+	if len(piece) > 0 {
+		frame := appendFrame(nil, a.r.enc, frameAnswer, uint64(a.seq), uint64(len(piece)), piece)
+		a.r.mu.Lock()
+		a.r.write(frame)
+		a.r.mu.Unlock()
 	}
-	frame := appendFrame(nil, a.r.enc, frameAnswer, uint64(a.seq), uint64(len(a.buf)), a.buf)
-	a.buf = a.buf[:0]
-	a.r.mu.Lock()
-	a.r.write(frame)
-	a.r.mu.Unlock()
+	if a.done = len(a.buf); a.n > keepWhole {
+		a.buf, a.done = a.buf[:0], 0
+	}
 }
 
 // whole returns the answer's bytes once it is over.
 func (a *answer) whole() ([]byte, error) {
 	a.flush()
 	if a.n <= keepWhole {
-		return a.all, nil
+		return a.buf, nil
 	}
 	ix, err := indexPack(a.r.pack.Name())
 	if err != nil {

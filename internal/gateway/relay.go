@@ -73,7 +73,7 @@ type passage struct {
 // all passes the whole answer, or says why it could not.
 func (p *passage) all(ctx context.Context, stall *watchdog, res *http.Response) *model.Error {
 	limit := p.a.s.g.conf.Limits.Response
-	buf := make([]byte, 32<<10)
+	buf := make([]byte, 16<<10) // as much as a transport reads at once
 	for {
 		n, err := res.Body.Read(buf)
 		stall.feed()

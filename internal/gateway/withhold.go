@@ -208,14 +208,10 @@ func (a *asked) remote() *model.Error {
 	return nil
 }
 
-// suspicious saves decoding of nearly all messages. A key may be escaped.
+// suspicious saves decoding of nearly all messages: it looks for the ends of
+// the keys that fetched names and of "url", and for escapes, which may hide one.
 func suspicious(raw []byte) bool {
-	for _, f := range append(fetched(), `\u00`, `"url"`) {
-		if bytes.Contains(raw, []byte(f)) {
-			return true
-		}
-	}
-	return false
+	return bytes.Contains(raw, []byte(`url"`)) || bytes.Contains(raw, []byte(`ri"`)) || bytes.Contains(raw, []byte(`\u00`))
 }
 
 // remoteIn returns the first address within a message's parts; empty: none.

@@ -138,7 +138,7 @@ func (b *bench) firstByte(ctx context.Context) error {
 
 // paced streams at the pace of a model.
 func (b *bench) paced(ctx context.Context) error {
-	d, g, delays, err := b.rates(ctx, b.Events, b.Pace)
+	d, g, wall, delays, err := b.rates(ctx, b.Events, b.Pace)
 	if err != nil {
 		return fmt.Errorf("measure paced streams: %w", err)
 	}
@@ -146,7 +146,12 @@ func (b *bench) paced(ctx context.Context) error {
 	if err := b.emit(Result{Measure: "paced_events", Direct: &d, Gateway: g, Ratio: &ratio, Unit: "events/s", Target: "ratio ≥ 0.98", N: b.Streams * b.Events * b.Repeat}); err != nil {
 		return err
 	}
-	direct := quantile(delays[false], 0.5)
+	slower := wall[true] / wall[false]
+	direct := wall[false]
+	if err := b.emit(Result{Measure: "paced_events_with_start", Direct: &direct, Gateway: wall[true], Ratio: &slower, Unit: "events/s", N: b.Streams * b.Events * b.Repeat}); err != nil {
+		return err
+	}
+	direct = quantile(delays[false], 0.5)
 	through := quantile(delays[true], 0.5)
 	added := through - direct
 	if err := b.emit(Result{Measure: "paced_delay_p50", Direct: &direct, Gateway: through, Added: &added, Unit: "ms", N: len(delays[true])}); err != nil {
@@ -159,10 +164,11 @@ func (b *bench) paced(ctx context.Context) error {
 
 // unpaced streams as fast as it goes: here the gateway's own work shows.
 func (b *bench) unpaced(ctx context.Context) error {
-	d, g, _, err := b.rates(ctx, b.Unpaced, 0)
+	_, _, wall, _, err := b.rates(ctx, b.Unpaced, 0)
 	if err != nil {
 		return fmt.Errorf("measure unpaced streams: %w", err)
 	}
+	d, g := wall[false], wall[true]
 	ratio := g / d
 	if err := b.emit(Result{Measure: "unpaced_events", Direct: &d, Gateway: g, Ratio: &ratio, Unit: "events/s", N: b.Streams * b.Unpaced * b.Repeat}); err != nil {
 		return err
@@ -172,9 +178,10 @@ func (b *bench) unpaced(ctx context.Context) error {
 	return b.emit(Result{Measure: "unpaced_memory", Direct: &without, Gateway: with, Added: &more, Unit: "MB of heap and stacks, client and server included", N: b.Streams})
 }
 
-// rates are events a second, the medians of the repeats.
-func (b *bench) rates(ctx context.Context, events int, pace time.Duration) (direct, through float64, delays map[bool][]float64, err error) {
-	rate := map[bool][]float64{}
+// rates are events a second, the medians of the repeats: while the streams
+// run, and from the first request to the last event (wall).
+func (b *bench) rates(ctx context.Context, events int, pace time.Duration) (direct, through float64, wall map[bool]float64, delays map[bool][]float64, err error) {
+	rate, total := map[bool][]float64{}, map[bool][]float64{}
 	delays = map[bool][]float64{}
 	b.peaks = map[bool]uint64{}
 	b.server.set(events, pace)
@@ -182,36 +189,49 @@ func (b *bench) rates(ctx context.Context, events int, pace time.Duration) (dire
 		for _, by := range []bool{false, true} {
 			runtime.GC()
 			stop := b.watch(by)
-			r, d, err := b.all(ctx, by, events)
+			r, err := b.all(ctx, by, events)
 			stop()
 			if err != nil {
-				return 0, 0, nil, err
+				return 0, 0, nil, nil, err
 			}
-			rate[by] = append(rate[by], r)
-			delays[by] = append(delays[by], d...)
+			rate[by] = append(rate[by], r.running)
+			total[by] = append(total[by], r.wall)
+			delays[by] = append(delays[by], r.delays...)
 		}
 	}
-	return quantile(rate[false], 0.5), quantile(rate[true], 0.5), delays, nil
+	wall = map[bool]float64{false: quantile(total[false], 0.5), true: quantile(total[true], 0.5)}
+	return quantile(rate[false], 0.5), quantile(rate[true], 0.5), wall, delays, nil
+}
+
+// round is what came of many streams at once.
+type round struct {
+	running float64 // events a second, the sum of every stream's own rate
+	wall    float64 // events a second, from the first request to the last event
+	delays  []float64
 }
 
 // all runs the streams and waits for the last one.
-func (b *bench) all(ctx context.Context, through bool, events int) (rate float64, delays []float64, err error) {
+func (b *bench) all(ctx context.Context, through bool, events int) (round, error) {
 	c := newClient()
 	defer c.close()
 	places := b.places(through)
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	var errs []error
+	var all round
 	begin := time.Now()
 	for i := range b.Streams {
 		wg.Go(func() {
-			n, d, err := c.stream(ctx, places[i%len(places)], b.body)
+			n, took, d, err := c.stream(ctx, places[i%len(places)], b.body)
 			if err == nil && n != events {
 				err = fmt.Errorf("%d events of %d arrived", n, events)
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			delays = append(delays, d...)
+			all.delays = append(all.delays, d...)
+			if took > 0 {
+				all.running += float64(n-1) / took.Seconds()
+			}
 			if err != nil {
 				errs = append(errs, err)
 			}
@@ -219,9 +239,10 @@ func (b *bench) all(ctx context.Context, through bool, events int) (rate float64
 	}
 	wg.Wait()
 	if len(errs) > 0 {
-		return 0, nil, fmt.Errorf("%d of %d streams failed, one with: %w", len(errs), b.Streams, errs[0])
+		return all, fmt.Errorf("%d of %d streams failed, one with: %w", len(errs), b.Streams, errs[0])
 	}
-	return float64(b.Streams*events) / time.Since(begin).Seconds(), delays, nil
+	all.wall = float64(b.Streams*events) / time.Since(begin).Seconds()
+	return all, nil
 }
 
 // watch notes the most memory in use until it is stopped.

@@ -22,7 +22,7 @@ func TestRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"first_byte_p50", "first_byte_p95", "paced_events", "paced_delay_p50", "paced_memory", "unpaced_events", "unpaced_memory", "record_on_disk"} {
+	for _, name := range []string{"first_byte_p50", "first_byte_p95", "paced_events", "paced_events_with_start", "paced_delay_p50", "paced_memory", "unpaced_events", "unpaced_memory", "record_on_disk"} {
 		if _, ok := seen[name]; !ok {
 			t.Errorf("%s was not measured", name)
 		}
@@ -39,7 +39,7 @@ func BenchmarkStreams(b *testing.B) {
 	defer x.stop()
 	x.server.set(500, 0)
 	for b.Loop() {
-		if _, _, err := x.all(b.Context(), true, 500); err != nil {
+		if _, err := x.all(b.Context(), true, 500); err != nil {
 			b.Fatal(err)
 		}
 	}

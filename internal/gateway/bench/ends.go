@@ -162,13 +162,14 @@ func (c *client) first(ctx context.Context, p place, body []byte) (float64, erro
 	return ms, err
 }
 
-// stream reads a whole stream: how many events came, and how late, in
-// milliseconds, every tenth of them was.
-func (c *client) stream(ctx context.Context, p place, body []byte) (n int, delays []float64, err error) {
+// stream reads a whole stream: how many events came, the time from the first
+// to the last, and how late, in milliseconds, every tenth of them was.
+func (c *client) stream(ctx context.Context, p place, body []byte) (n int, took time.Duration, delays []float64, err error) {
 	res, err := c.ask(ctx, p, body)
 	if err != nil {
-		return 0, nil, err
+		return 0, 0, nil, err
 	}
+	var begin time.Time
 	defer res.Body.Close()
 	lines := bufio.NewScanner(res.Body)
 	created := []byte(`"created":`)
@@ -178,16 +179,19 @@ func (c *client) stream(ctx context.Context, p place, body []byte) (n int, delay
 		if i < 0 || bytes.Contains(b, []byte(`"stop"`)) {
 			continue
 		}
-		n++
+		if n++; n == 1 {
+			begin = time.Now()
+		}
+		took = time.Since(begin)
 		if n%10 != 0 {
 			continue
 		}
 		b = b[i+len(created):]
 		at, err := strconv.ParseInt(string(b[:bytes.IndexByte(b, ',')]), 10, 64)
 		if err != nil {
-			return n, delays, err
+			return n, took, delays, err
 		}
 		delays = append(delays, float64(time.Now().UnixNano()-at)/1e6)
 	}
-	return n, delays, lines.Err()
+	return n, took, delays, lines.Err()
 }
