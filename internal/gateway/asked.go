@@ -188,7 +188,7 @@ func (a *asked) hold(n int64) bool {
 // store records the request before anything is made of it.
 func (a *asked) store() {
 	all, err := object(a.body)
-	if err == nil {
+	if err == nil && (a.route.dialect != model.Gemini || camels(all)) {
 		a.members = all
 	}
 	a.s.rec.request(a.call.Seq, a.s.own().mask(a.body), all, arrayOf(a.route.dialect))

@@ -97,7 +97,7 @@ func (a *asked) at(e edit, path string) json.RawMessage {
 	if !nested || v == nil {
 		return v
 	}
-	fields, err := members(v, span{0, len(v)})
+	fields, err := a.inner(v)
 	if err != nil {
 		return nil
 	}
@@ -107,6 +107,15 @@ func (a *asked) at(e edit, path string) json.RawMessage {
 		}
 	}
 	return nil
+}
+
+// inner lists the members of a nested object.
+func (a *asked) inner(v json.RawMessage) ([]member, error) {
+	fields, err := members(v, span{0, len(v)})
+	if err == nil && a.route.dialect == model.Gemini && !camels(fields) {
+		err = errNotObject // in two spellings: it is replaced as a whole
+	}
+	return fields, err
 }
 
 func (a *asked) value(e edit, key string) json.RawMessage {
@@ -132,7 +141,7 @@ func (a *asked) put(e edit, path string, v json.RawMessage) {
 	if old == nil {
 		old = json.RawMessage("{}")
 	}
-	fields, err := members(old, span{0, len(old)})
+	fields, err := a.inner(old)
 	if err != nil {
 		old, fields = json.RawMessage("{}"), nil
 	}

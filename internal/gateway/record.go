@@ -29,9 +29,14 @@ const (
 
 type digest [sha256.Size]byte
 
-// recorder writes the record of one session: calls.ndjson and bodies.pack.
-// Bytes are in the file system when a method returns, and on the disk after
-// close.
+// maxPending bounds in bytes what waits to be written. A disk that is slower
+// than its agent holds the agent up from there on.
+const maxPending = 16 << 20
+
+// recorder writes the record of one session: calls.ndjson and bodies.pack. A
+// goroutine of its own writes, so that a disk that is busy does not hold up
+// what passes; it keeps the order, bodies before the line of their call. The
+// record is whole after close.
 //
 // An agent sends its whole conversation again at every turn. Its messages are
 // therefore stored as a tree of prefixes: a node is a message and the node of
@@ -39,14 +44,18 @@ type digest [sha256.Size]byte
 type recorder struct {
 	enc *zstd.Encoder
 
-	mu     sync.Mutex
-	pack   *os.File
-	calls  *os.File
+	mu          sync.Mutex
+	moved       *sync.Cond // something was given or written
+	pack, calls *os.File
+	bodies      []byte // waiting for pack
+	lines       []byte // waiting for calls, once bodies are written
+	writing     bool
+	err         error // the first; nothing is written after it
+	closed      bool
+	done        chan struct{} // closed when the goroutine has ended
+
 	chunks map[digest]uint64
 	nodes  map[[2]uint64]uint64 // node before and chunk → node
-	err    error                // the first; nothing is written after it
-	closed bool
-	buf    []byte
 }
 
 func newRecorder(dir string, enc *zstd.Encoder) (*recorder, error) {
@@ -65,88 +74,160 @@ func newRecorder(dir string, enc *zstd.Encoder) (*recorder, error) {
 		pack.Close()
 		return nil, fmt.Errorf("make record: %w", err)
 	}
-	r := &recorder{enc: enc, pack: pack, calls: calls, chunks: map[digest]uint64{}, nodes: map[[2]uint64]uint64{}}
-	r.write([]byte(packMagic))
+	r := &recorder{enc: enc, pack: pack, calls: calls, chunks: map[digest]uint64{}, nodes: map[[2]uint64]uint64{}, done: make(chan struct{})}
+	r.moved = sync.NewCond(&r.mu)
+	r.bodies = append(r.bodies, packMagic...)
+	go r.run() // ends with close
 	return r, nil
 }
 
-// write appends to the pack. A disk that is full must not end a call that is
-// going on: the error is kept for close.
-func (r *recorder) write(b []byte) {
-	if r.err != nil || r.closed {
-		return
+// run writes what is given, until the recorder is closed and all is written.
+func (r *recorder) run() {
+	defer close(r.done)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var bodies, lines []byte
+	for {
+		for len(r.bodies)+len(r.lines) == 0 && !r.closed {
+			r.moved.Wait()
+		}
+		if len(r.bodies)+len(r.lines) == 0 {
+			return
+		}
+		bodies, r.bodies = r.bodies, bodies[:0]
+		lines, r.lines = r.lines, lines[:0]
+		ok := r.err == nil
+		r.writing = true
+		r.mu.Unlock()
+		var err error
+		if ok {
+			if _, err = r.pack.Write(bodies); err == nil {
+				_, err = r.calls.Write(lines)
+			}
+		}
+		r.mu.Lock()
+		r.writing = false
+		if err != nil { // a full disk must not end a call: close tells of it
+			r.err = fmt.Errorf("write record: %w", err)
+		}
+		if cap(bodies) > maxPending/4 {
+			bodies = nil
+		}
+		r.moved.Broadcast()
 	}
-	if _, err := r.pack.Write(b); err != nil {
-		r.err = fmt.Errorf("write record: %w", err)
+}
+
+// give lets the goroutine know of what was appended. The recorder is locked.
+func (r *recorder) give() {
+	r.moved.Broadcast()
+	for len(r.bodies) > maxPending && !r.closed {
+		r.moved.Wait()
 	}
+}
+
+// drain waits until all that was given is in the files.
+func (r *recorder) drain() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for r.writing || len(r.bodies)+len(r.lines) > 0 {
+		r.moved.Wait()
+	}
+}
+
+// piece is a part of a body that is stored once. A chain has several.
+type piece struct {
+	from, to int
+	chain    bool
+	first    bool // of its chain
+	digest   digest
+}
+
+// pieces finds what of a body is stored once. A chunk of a chain begins where
+// the one before it ends, so that commas and blanks are stored too.
+func pieces(body []byte, all []member, array string) []piece {
+	var ps []piece
+	add := func(from, to int, chain, first bool) {
+		ps = append(ps, piece{from: from, to: to, chain: chain, first: first, digest: sha256.Sum256(body[from:to])})
+	}
+	for _, m := range all {
+		if m.key == array {
+			if els, ok := elements(body, m.value); ok && len(els) > 0 {
+				from := els[0].from
+				for i, e := range els {
+					add(from, e.to, true, i == 0)
+					from = e.to
+				}
+				continue
+			}
+		}
+		if m.value.to-m.value.from >= inlineBelow {
+			add(m.value.from, m.value.to, false, false)
+		}
+	}
+	if len(all) == 0 && len(body) >= inlineBelow {
+		add(0, len(body), false, false)
+	}
+	return ps
 }
 
 // request stores a body. all are its members, nil for a body that is not a
 // JSON object; array is the name of the one that holds the messages.
 func (r *recorder) request(seq int, body []byte, all []member, array string) {
+	ps := pieces(body, all, array)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.buf = r.buf[:0]
+	if r.closed {
+		return
+	}
 	var recipe []byte
 	done := 0 // bytes of body that the recipe has
 	inline := func(to int) {
 		if to > done {
 			recipe = binary.AppendUvarint(append(recipe, opInline), uint64(to-done))
 			recipe = append(recipe, body[done:to]...)
-			done = to
 		}
-	}
-	ref := func(op byte, n uint64, to int) {
-		recipe = binary.AppendUvarint(append(recipe, op), n)
 		done = to
 	}
-	for _, m := range all {
-		if m.key == array {
-			if els, ok := elements(body, m.value); ok && len(els) > 0 {
-				inline(els[0].from)
-				ref(opChain, r.chain(body, els), els[len(els)-1].to)
-				continue
-			}
+	var node uint64
+	for i, p := range ps {
+		if !p.chain || p.first {
+			inline(p.from)
+			node = 0
 		}
-		if m.value.to-m.value.from >= inlineBelow {
-			inline(m.value.from)
-			ref(opChunk, r.chunk(m.value.of(body)), m.value.to)
+		chunk := r.chunk(p.digest, body[p.from:p.to])
+		done = p.to
+		if !p.chain {
+			recipe = binary.AppendUvarint(append(recipe, opChunk), chunk)
+			continue
 		}
-	}
-	if len(all) == 0 && len(body) >= inlineBelow {
-		ref(opChunk, r.chunk(body), len(body))
+		node = r.node(node, chunk)
+		if i+1 == len(ps) || !ps[i+1].chain || ps[i+1].first {
+			recipe = binary.AppendUvarint(append(recipe, opChain), node)
+		}
 	}
 	inline(len(body))
-	r.buf = appendFrame(r.buf, r.enc, frameRequest, uint64(seq), uint64(len(body)), recipe)
-	r.write(r.buf)
+	r.bodies = appendFrame(r.bodies, r.enc, frameRequest, uint64(seq), uint64(len(body)), recipe)
+	r.give()
 }
 
-// chain returns the node of the last of els. A chunk begins where the one
-// before it ends, so that commas and blanks are stored too.
-func (r *recorder) chain(body []byte, els []span) uint64 {
-	var node uint64
-	from := els[0].from
-	for _, e := range els {
-		step := [2]uint64{node, r.chunk(body[from:e.to])}
-		from = e.to
-		next, ok := r.nodes[step]
-		if !ok {
-			next = uint64(len(r.nodes)) + 1
-			r.nodes[step] = next
-			r.buf = appendFrame(r.buf, r.enc, frameNode, step[0], step[1], nil)
-		}
-		node = next
+// node is what follows a node.
+func (r *recorder) node(before, chunk uint64) uint64 {
+	step := [2]uint64{before, chunk}
+	n, ok := r.nodes[step]
+	if !ok {
+		n = uint64(len(r.nodes)) + 1
+		r.nodes[step] = n
+		r.bodies = appendFrame(r.bodies, r.enc, frameNode, before, chunk, nil)
 	}
-	return node
+	return n
 }
 
-func (r *recorder) chunk(b []byte) uint64 {
-	d := digest(sha256.Sum256(b))
+func (r *recorder) chunk(d digest, b []byte) uint64 {
 	n, ok := r.chunks[d]
 	if !ok {
 		n = uint64(len(r.chunks)) + 1
 		r.chunks[d] = n
-		r.buf = appendFrame(r.buf, r.enc, frameChunk, n, uint64(len(b)), b)
+		r.bodies = appendFrame(r.bodies, r.enc, frameChunk, n, uint64(len(b)), b)
 	}
 	return n
 }
@@ -157,33 +238,31 @@ func (r *recorder) call(c Call, s secrets) {
 	s.overwrite(b) // whatever an agent or a provider may have put a secret into
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.err != nil || r.closed {
-		return
-	}
-	if err == nil {
-		_, err = r.calls.Write(append(b, '\n'))
-	}
-	if err != nil {
+	switch {
+	case r.closed:
+	case err != nil:
 		r.err = fmt.Errorf("write record of call %d: %w", c.Seq, err)
+	default:
+		r.lines = append(append(r.lines, b...), '\n')
+		r.give()
 	}
-}
-
-func (r *recorder) failure() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.err
 }
 
 // close makes the record durable. Calls that end later leave no trace in it.
 func (r *recorder) close() error {
 	r.mu.Lock()
+	first := !r.closed
+	r.closed = true
+	r.moved.Broadcast()
+	r.mu.Unlock()
+	<-r.done
+	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.closed {
+	if !first {
 		return r.err
 	}
-	r.closed = true
 	err := errors.Join(r.err, r.pack.Sync(), r.calls.Sync(), r.pack.Close(), r.calls.Close())
-	r.chunks, r.nodes, r.buf = nil, nil, nil
+	r.chunks, r.nodes, r.bodies, r.lines = nil, nil, nil, nil
 	if err != nil {
 		r.err = fmt.Errorf("close record: %w", err)
 	}
@@ -228,7 +307,10 @@ func (a *answer) flush() {
 	if len(piece) > 0 {
 		frame := appendFrame(nil, a.r.enc, frameAnswer, uint64(a.seq), uint64(len(piece)), piece)
 		a.r.mu.Lock()
-		a.r.write(frame)
+		if !a.r.closed {
+			a.r.bodies = append(a.r.bodies, frame...)
+			a.r.give()
+		}
 		a.r.mu.Unlock()
 	}
 	if a.done = len(a.buf); a.n > keepWhole {
@@ -242,6 +324,7 @@ func (a *answer) whole() ([]byte, error) {
 	if a.n <= keepWhole {
 		return a.buf, nil
 	}
+	a.r.drain()
 	ix, err := indexPack(a.r.pack.Name())
 	if err != nil {
 		return nil, err

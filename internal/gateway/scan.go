@@ -1,12 +1,16 @@
 package gateway
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"sync"
+
+	"assay/internal/model"
 )
 
 // Bodies are looked at without being decoded: the bytes between two offsets
@@ -28,8 +32,9 @@ type member struct {
 var errNotObject = errors.New("the body is not a JSON object")
 
 // object lists the members of the JSON object that b is. Keys that differ in
-// case alone are refused: providers disagree about which of two wins, so what
-// was checked might not be what is used.
+// case alone are refused, and so are those that the gateway looks at in another
+// case: providers disagree about what such keys mean, so what was checked might
+// not be what is used.
 func object(b []byte) ([]member, error) {
 	if !json.Valid(b) {
 		return nil, errNotObject
@@ -38,15 +43,65 @@ func object(b []byte) ([]member, error) {
 	if err != nil {
 		return nil, err
 	}
-	seen := make(map[string]bool, len(all))
+	seen, known := make(map[string]bool, len(all)), lookedAt()
 	for _, m := range all {
 		k := strings.ToLower(m.key)
 		if seen[k] {
 			return nil, fmt.Errorf("the body has the key %.40q twice", m.key)
 		}
 		seen[k] = true
+		if want := known[k]; want != "" && want != m.key {
+			return nil, fmt.Errorf("the key %.40q is spelled %q", m.key, want)
+		}
 	}
 	return all, nil
+}
+
+// lookedAt are the top-level keys that decide what a request may do, by their
+// lower-case form.
+var lookedAt = sync.OnceValue(func() map[string]string {
+	all := map[string]string{}
+	add := func(keys ...string) {
+		for _, k := range keys {
+			k, _, _ = strings.Cut(k, ".")
+			all[strings.ToLower(k)] = k
+		}
+	}
+	add("model", "stream", "tools", "tool_choice", "stream_options", "logprobs", "return_token_ids")
+	for _, d := range model.Dialects() {
+		add(arrayOf(d))
+		add(hostedFields(d)...)
+		for _, paths := range paramPaths(d) {
+			add(paths...)
+		}
+	}
+	return all
+})
+
+// camel is a key of gemini's, which may be spelled either way.
+func camel(key string) string {
+	var b strings.Builder
+	for i, part := range strings.Split(key, "_") {
+		if i > 0 && part != "" {
+			part = strings.ToUpper(part[:1]) + part[1:]
+		}
+		b.WriteString(part)
+	}
+	return b.String()
+}
+
+// camels renames members for looking them up; their bytes stay. false: one is
+// there in both spellings.
+func camels(all []member) bool {
+	seen := map[string]bool{}
+	for i := range all {
+		k := camel(all[i].key)
+		if seen[k] {
+			return false
+		}
+		seen[k], all[i].key = true, k
+	}
+	return true
 }
 
 // members lists those of the object within s, which is part of valid JSON.
@@ -126,16 +181,23 @@ func skip(b []byte, i int) int {
 	return i
 }
 
+// skipString returns the end of the string that begins at i: its first quote
+// with an even number of backslashes before it.
 func skipString(b []byte, i int) int {
-	for i++; i < len(b); i++ {
-		switch b[i] {
-		case '\\':
-			i++
-		case '"':
+	for start := i + 1; ; {
+		n := bytes.IndexByte(b[i+1:], '"')
+		if n < 0 {
+			return len(b)
+		}
+		i += 1 + n
+		back := i
+		for back > start && b[back-1] == '\\' {
+			back--
+		}
+		if (i-back)%2 == 0 {
 			return i + 1
 		}
 	}
-	return len(b)
 }
 
 // edit is a change of an object's members: nil removes one, anything else

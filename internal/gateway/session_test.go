@@ -425,7 +425,7 @@ func TestStopAndClose(t *testing.T) {
 	if _, err := bufio.NewReader(c).ReadString('\n'); err != nil {
 		t.Fatal(err)
 	}
-	s.Stop(Stop{Kind: model.ErrDeadline, Message: "the buzzer"})
+	s.Stop(Stop{Kind: model.ErrBudget, Message: "the buzzer"})
 	s.Stop(Stop{Kind: model.ErrLoop, Message: "too late"})
 	if rest, _ := io.ReadAll(c); bytes.Contains(rest, []byte("\r\n0\r\n\r\n")) {
 		t.Error("the stream ended as if it were whole")
@@ -434,7 +434,7 @@ func TestStopAndClose(t *testing.T) {
 	if status != 400 || !strings.Contains(body, "the buzzer") || !strings.Contains(body, `"type":"error"`) {
 		t.Errorf("after the stop: %d %s", status, body)
 	}
-	if len(stops) != 1 || stops[0].Kind != model.ErrDeadline {
+	if len(stops) != 1 || stops[0].Kind != model.ErrBudget {
 		t.Errorf("told of %v", stops)
 	}
 	idle, err := net.Dial("tcp", addr)
@@ -443,7 +443,7 @@ func TestStopAndClose(t *testing.T) {
 	}
 	defer idle.Close()
 	calls, sum, _ := ended(t, s)
-	if len(calls) != 2 || calls[0].Err.Kind != model.ErrDeadline || sum.Refused != 1 || sum.Stop == nil {
+	if len(calls) != 2 || calls[0].Err.Kind != model.ErrBudget || sum.Refused != 1 || sum.Stop == nil {
 		t.Errorf("%+v %+v", calls, sum)
 	}
 	if _, err := io.ReadAll(idle); err != nil && !errors.Is(err, net.ErrClosed) && !strings.Contains(err.Error(), "reset") {

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"encoding/json"
+	"errors"
 	"net/url"
 	"strings"
 
@@ -28,6 +29,7 @@ func (a *asked) shape() (*outgoing, *model.Error) {
 		if _, err := object(a.body); err != nil {
 			return nil, badRequest(err)
 		}
+		return nil, badRequest(errors.New("the body has a key in two spellings"))
 	}
 	a.note()
 	if e := a.remote(); e != nil {

@@ -345,6 +345,8 @@ func TestWithholding(t *testing.T) {
 		{"chat", "/v1/chat/completions", `{"messages":[],"web_search_options":{},"t":1,"tools":[{"type":"x"}],"tool_choice":"auto"}`, `{"messages":[],"t":1}`, "[web_search_options x]", nil},
 		{"gemini", "/v1beta/models/m:generateContent", `{"contents":[],"tools":[{"googleSearch":{}},{"functionDeclarations":[],"codeExecution":{}}]}`,
 			`{"contents":[],"tools":[{"functionDeclarations":[]}]}`, "[googleSearch codeExecution]", nil},
+		{"gemini, the other spelling", "/v1beta/models/m:generateContent", `{"contents":[],"tools":[{"google_search":{}},{"function_declarations":[]}]}`,
+			`{"contents":[],"tools":[{"function_declarations":[]}]}`, "[google_search]", nil},
 		{"an escaped key", "/v1/responses", `{"input":"x","to\u006fls":[{"typ\u0065":"web_search"}]}`, `{"input":"x"}`, "[web_search]", nil},
 	} {
 		s := opened(t, gateway(t, Config{}), SessionConfig{Upstream: up, Grant: c.grant})
@@ -376,6 +378,7 @@ func TestRemoteMediaAndDoubleKeys(t *testing.T) {
 		{"/v1/messages", `{"messages":[{"content":[{"type":"tool_use","input":{"type":"url","url":"https://x","image_url":"https://y"}}]}]}`, 200},
 		{"/v1beta/models/m:generateContent", `{"contents":[{"parts":[{"fileData":{"fileUri":"https://x"}}]}]}`, 400},
 		{"/v1/chat/completions", `{"messages":[],"tools":[],"Tools":[{"type":"web_search"}]}`, 400},
+		{"/v1/responses", `{"input":"x","Tools":[{"type":"web_search"}]}`, 400}, {"/v1beta/models/m:generateContent", `{"contents":[],"generationConfig":{},"generation_config":{}}`, 400},
 		{"/v1/chat/completions", `{"messages":[`, 400}, {"/v1/chat/completions", `[]`, 400}, {"/v1/chat/completions", ``, 400},
 	} {
 		if status, got := post(t, base+c.path, s.Key(), c.body); status != c.want {
@@ -404,6 +407,8 @@ func TestPinning(t *testing.T) {
 		{"/v1/responses", `{"input":"x","reasoning":{"summary":"auto","effort":"high"}}`, `{"input":"x","reasoning":{"summary":"auto","effort":"low"}}`, "[effort=\"low\"]", Pin{Sampling: model.Sampling{Effort: "low"}}},
 		{"/v1beta/models/m:generateContent", `{"contents":[]}`, `{"contents":[],"generationConfig":{"maxOutputTokens":64,"temperature":0}}`, "[max_tokens=64 temperature=0]",
 			Pin{Sampling: model.Sampling{Temperature: &zero, MaxTokens: &most}}},
+		{"/v1beta/models/m:generateContent", `{"contents":[],"generation_config":{"max_output_tokens":9,"topK":3}}`, `{"contents":[],"generation_config":{"max_output_tokens":64,"topK":3}}`, "[max_tokens=64]",
+			Pin{Sampling: model.Sampling{MaxTokens: &most}}},
 	} {
 		s := opened(t, gateway(t, Config{}), SessionConfig{Upstream: up, Pin: c.pin})
 		post(t, s.BaseAt(relayed(t, s))+c.path, s.Key(), c.body)
@@ -524,6 +529,9 @@ func FuzzShape(f *testing.F) {
 		}
 		d := model.Dialects()[int(n)%4]
 		s := &Session{conf: SessionConfig{Pin: Pin{Drop: []string{"*"}, Sampling: model.Sampling{MaxTokens: &one, Effort: "low"}}, CaptureTokens: true}}
+		if d == model.Gemini && !camels(all) {
+			return
+		}
 		a := &asked{s: s, body: body, members: all, route: route{dialect: d}}
 		e := edit{"model": json.RawMessage(`"x"`)}
 		o := &outgoing{dialect: d}

@@ -27,7 +27,7 @@ func clientTools(d model.Dialect) []string {
 	case model.Messages:
 		return []string{"", "custom", "bash_*", "text_editor_*", "computer_*", "memory_*", "tool_search_tool_*"}
 	}
-	return []string{"functionDeclarations", "function_declarations", "computerUse", "computer_use"} // keys of gemini's tools
+	return []string{"functionDeclarations", "computerUse"} // keys of gemini's tools
 }
 
 // hostedFields are members of a request that make the provider reach out by
@@ -111,7 +111,7 @@ func (a *asked) withholdTool(raw []byte) []byte {
 	var kind, name string
 	cut := edit{}
 	for _, f := range fields {
-		switch f.key {
+		switch strings.ToLower(f.key) {
 		case "type":
 			_ = json.Unmarshal(f.value.of(raw), &kind) // no string is no type
 		case "name", "server_label":
@@ -145,7 +145,7 @@ func (a *asked) withholdNested(cut edit, raw []byte, els []span) {
 func (a *asked) withholdGemini(raw []byte, fields []member, client []string) []byte {
 	cut := edit{}
 	for _, f := range fields {
-		if !listed(client, f.key) && !a.s.granted(f.key) {
+		if !listed(client, camel(f.key)) && !a.s.granted(camel(f.key)) {
 			cut[f.key] = nil
 			a.call.Withheld = append(a.call.Withheld, clip(f.key, 100))
 		}

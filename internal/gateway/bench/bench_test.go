@@ -60,3 +60,21 @@ func BenchmarkFirstByte(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkStart is 200 requests at once for a short answer.
+func BenchmarkStart(b *testing.B) {
+	for _, through := range []bool{false, true} {
+		b.Run(map[bool]string{false: "direct", true: "gateway"}[through], func(b *testing.B) {
+			x := &bench{Options: Options{Codecs: model.Codecs{model.Chat: openai.Chat{}}, Streams: 200}.withDefaults()}
+			if err := x.start(b.Context()); err != nil {
+				b.Fatal(err)
+			}
+			defer x.stop()
+			for b.Loop() {
+				if _, err := x.all(b.Context(), through, 1); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
