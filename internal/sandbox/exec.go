@@ -134,6 +134,25 @@ type capture struct {
 	mu           *sync.Mutex // guards also
 }
 
+// ReadFrom begins with a small buffer: most programs print little.
+func (c *capture) ReadFrom(r io.Reader) (n int64, err error) {
+	b := make([]byte, 512)
+	for {
+		m, err := r.Read(b)
+		n += int64(m)
+		c.Write(b[:m]) // never fails
+		if err == io.EOF {
+			return n, nil
+		}
+		if err != nil {
+			return n, err
+		}
+		if m == len(b) && m < 64<<10 { // a pipe holds no more
+			b = make([]byte, 4*m)
+		}
+	}
+}
+
 func (c *capture) Write(b []byte) (int, error) {
 	n := len(b)
 	if room := c.cap - int64(c.buf.Len()); int64(len(b)) > room {
