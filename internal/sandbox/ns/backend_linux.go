@@ -100,7 +100,7 @@ func (c Config) orDefaults() Config {
 		}
 	}
 	if c.Warm == 0 {
-		c.Warm = 1
+		c.Warm = 2
 	}
 	if c.covers == 0 {
 		c.covers = maxCovers

@@ -30,7 +30,8 @@ type Config struct {
 	Disk bool
 	// Root is where the kernel's settings are read for explanations; empty: /.
 	Root image.HostPath
-	// Warm is how many inits wait for a sandbox in advance. 0: 1; negative: none.
+	// Warm is how many inits wait for a sandbox in advance. 0: 2, one for a sandbox
+	// and one for its next tree; negative: none.
 	Warm int
 
 	// NoCgroups leaves control groups alone, where they could be used.
