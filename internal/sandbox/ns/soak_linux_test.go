@@ -146,7 +146,7 @@ func TestSoak(t *testing.T) {
 	if after := mountsOf(t, b.cmd.Process.Pid); after > keeperMounts {
 		t.Errorf("the keeper has %d mounts, %d after the first sandbox", after, keeperMounts)
 	}
-	if left := living(t, descendants(t, os.Getpid())); len(left) > 4 { // keeper, the init that waits, one that starts
+	if left := living(t, descendants(t, os.Getpid())); len(left) > 5 { // keeper, zygote, the two inits that wait, one that starts
 		t.Errorf("processes while the backend lives: %q", left)
 	}
 	if err := b.Close(); err != nil {
