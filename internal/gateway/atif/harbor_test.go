@@ -19,11 +19,19 @@ func TestHarborTakesThem(t *testing.T) {
 		t.Skip("HARBOR_PYTHON is not set: needs a Python with Harbor 0.25 installed")
 	}
 	dir := t.TempDir()
-	for i, k := range talks() {
+	var docs []*trajectory.Trajectory
+	for _, k := range talks() {
 		d, err := Build(info(), brief, k.xs, Options{Session: "s"})
 		if err != nil {
 			t.Fatal(err)
 		}
+		docs = append(docs, d)
+	}
+	for _, codec := range codecs() {
+		_, d := session(t, codec, true)
+		docs = append(docs, d)
+	}
+	for i, d := range docs {
 		b, err := trajectory.Marshal(d)
 		if err != nil {
 			t.Fatal(err)
@@ -42,7 +50,7 @@ for p in sorted(pathlib.Path(sys.argv[1]).glob("*.json")):
 print(n)
 `
 	out, err := exec.Command(python, "-c", script, dir).CombinedOutput()
-	if want := fmt.Sprintln(len(talks())); err != nil || string(out) != want {
+	if want := fmt.Sprintln(len(docs)); err != nil || string(out) != want {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

@@ -12,13 +12,14 @@ import (
 	"assay/internal/gateway"
 	"assay/internal/model"
 	"assay/internal/model/anthropic"
+	"assay/internal/model/gemini"
 	"assay/internal/model/openai"
 	"assay/internal/model/scripted"
 	"assay/trajectory"
 )
 
 func codecs() model.Codecs {
-	return model.Codecs{model.Chat: openai.Chat{}, model.Responses: openai.Responses{}, model.Messages: anthropic.Messages{}}
+	return model.Codecs{model.Chat: openai.Chat{}, model.Responses: openai.Responses{}, model.Messages: anthropic.Messages{}, model.Gemini: gemini.Gemini{}}
 }
 
 const script = `
@@ -26,7 +27,7 @@ faults:
   - {kind: rate-limit, first: 1}
 turns:
   - {reasoning: First I look., text: Let me look., calls: [{bash: ls -l}, {bash: cat a.txt}]}
-  - {text: Half of it, calls: [{bash: echo more}], fault: {kind: cut, each: 1}}
+  - {text: Half of it, calls: [{bash: echo more}], fault: {kind: cut, each: 1, events: 1}}
   - {calls: [{tool: unheard, args: {x: 1}}]}
   - {text: Done.}
 `
@@ -43,6 +44,27 @@ func TestRecorded(t *testing.T) {
 }
 
 func recorded(t *testing.T, codec model.Codec, stream bool) {
+	k, doc := session(t, codec, stream)
+	doc = checked(t, k, doc)
+	wantShape(t, doc, "sua!!..a!.a!.a")
+	if len(doc.Subagents) != 0 {
+		t.Errorf("%d embedded documents", len(doc.Subagents))
+	}
+	tries := 0
+	for _, s := range doc.Steps {
+		var n turnNote
+		if json.Unmarshal(s.Extra["assay"], &n) == nil {
+			tries += len(n.Retries)
+		}
+	}
+	if tries < 2 {
+		t.Errorf("%d tries were joined, want the rate limit and the cut answer", tries)
+	}
+}
+
+// session lets an agent work through a gateway, and returns what was recorded.
+func session(t *testing.T, codec model.Codec, stream bool) (*talk, *trajectory.Trajectory) {
+	t.Helper()
 	f, err := scripted.Parse("script", []byte(script))
 	if err != nil {
 		t.Fatal(err)
@@ -86,21 +108,7 @@ func recorded(t *testing.T, codec model.Codec, stream bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	doc = checked(t, k, doc)
-	wantShape(t, doc, "sua!!..a!.a!.a")
-	if len(doc.Subagents) != 0 {
-		t.Errorf("%d embedded documents", len(doc.Subagents))
-	}
-	tries := 0
-	for _, s := range doc.Steps {
-		var n turnNote
-		if json.Unmarshal(s.Extra["assay"], &n) == nil {
-			tries += len(n.Retries)
-		}
-	}
-	if tries < 2 {
-		t.Errorf("%d tries were joined, want the rate limit and the cut answer", tries)
-	}
+	return k, doc
 }
 
 // work is an agent: it asks until no tool is wanted.
