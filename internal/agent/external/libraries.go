@@ -36,7 +36,8 @@ func closure(ctx context.Context, from sandbox.Trees, needed []string, have map[
 	for len(queue) > 0 {
 		name := queue[0]
 		queue = queue[1:]
-		if seen[name] || have[name] || path.Base(name) != name || slices.Contains(loaderNames(), name) {
+		inside := have[name] && !slices.Contains(core(), name)
+		if seen[name] || inside || path.Base(name) != name || slices.Contains(loaderNames(), name) {
 			continue
 		}
 		seen[name] = true

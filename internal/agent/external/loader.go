@@ -97,11 +97,15 @@ func alwaysAlong() []string {
 		"libnss_files.so.2", "libnss_dns.so.2"}
 }
 
-// preloads is the text of the loader's list: what must not be mixed with
-// another image's.
+// core are the libraries that must not be mixed with those of another image.
+func core() []string {
+	return []string{"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", "libgcc_s.so.1", "libstdc++.so.6"}
+}
+
+// preloads is the text of the loader's list.
 func preloads(place image.Path, libs []string) []byte {
 	var t strings.Builder
-	for _, want := range []string{"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", "libgcc_s.so.1", "libstdc++.so.6"} {
+	for _, want := range core() {
 		for _, l := range libs {
 			if l == want {
 				fmt.Fprintf(&t, "%s/%s/%s\n", place, libDir, l)
