@@ -63,8 +63,8 @@ func TestClientFaults(t *testing.T) {
 				if !slices.Contains(f.causes, got.Record.Cause) {
 					t.Errorf("cause %s, want one of %v\n%s", got.Record.Cause, f.causes, agentText(got))
 				}
-				if took > time.Minute {
-					t.Errorf("a trial of 15 s took %v", took)
+				if took > 5*time.Minute {
+					t.Errorf("it hung for %v", took)
 				}
 				if !slices.Contains([]string{"endless", "huge-arguments"}, f.name) { // of these the trajectory holds a part
 					equalsTraffic(t, got)
@@ -72,6 +72,7 @@ func TestClientFaults(t *testing.T) {
 			})
 		}
 	}
+	b.harborTakes(t)
 }
 
 // stopCase is a limit that an agent runs into.
