@@ -83,7 +83,11 @@ async function generate(ask, tokens, most, res, signal) {
         if (ask.stream) res.write(frame({ content: piece }, null));
       },
     });
-    if (trouble === "cut") return void res.destroy();
+    if (trouble === "cut") {
+      if (!ask.stream) res.writeHead(200, { "content-type": "application/json", "content-length": 9999 }).write('{"id":');
+      await new Promise((sent) => res.write("\n", sent));
+      return void res.destroy();
+    }
     if (trouble === "stall") return void (await new Promise((go) => (signal.aborted ? go() : signal.addEventListener("abort", go))));
     const finish = metadata.stopReason === "maxTokens" ? "length" : "stop";
     const usage = { prompt_tokens: tokens.length, completion_tokens: n, total_tokens: tokens.length + n };
