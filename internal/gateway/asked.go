@@ -259,10 +259,17 @@ func (s *Session) settle() {
 // ask sends the request on and relays the answer; an error is one that the
 // agent has not been told yet.
 func (a *asked) ask() *model.Error {
-	ctx, end := context.WithCancelCause(a.r.Context())
+	ctx, end := context.WithCancelCause(context.WithoutCancel(a.r.Context()))
 	defer end(nil)
 	stall := &watchdog{after: a.s.g.conf.Limits.Stall, end: end, silence: silence{opened: a.s.began}}
 	defer context.AfterFunc(a.s.ctx, func() { end(stall.silence.blame(a.s.ctx)) })()
+	defer context.AfterFunc(a.r.Context(), func() {
+		if a.s.ctx.Err() != nil { // an agent of this process leaves at the same moment
+			end(stall.silence.blame(a.s.ctx))
+			return
+		}
+		end(a.r.Context().Err())
+	})()
 	a.s.flow(1, 0)
 	defer a.s.flow(-1, 0)
 	out, e := a.shape()

@@ -14,6 +14,7 @@ type deadline struct {
 	end context.CancelCauseFunc
 
 	mu     sync.Mutex
+	last   func()      // called before the context ends for want of time; may be nil
 	timer  *time.Timer // nil: there is no limit
 	left   time.Duration
 	since  time.Time // the clock runs since then; zero: it stands still
@@ -67,8 +68,19 @@ func (d *deadline) stop(why error) {
 	if d.timer != nil {
 		d.timer.Stop()
 	}
+	last := d.last
 	d.mu.Unlock()
+	if last != nil && why == agent.ErrDeadline {
+		last()
+	}
 	d.end(why)
+}
+
+// before has f called when time is up, before anybody learns of it.
+func (d *deadline) before(f func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.last = f
 }
 
 // stoodStill is how long the clock did.

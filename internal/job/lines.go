@@ -93,7 +93,9 @@ func (a *attempt) call(ctx context.Context, clock *deadline) *agent.Endpoint {
 		return nil
 	}
 	a.lines.clock, a.lines.began = clock, time.Now()
-	context.AfterFunc(ctx, func() { line.Stop(model.ErrDeadline) })
+	stop := func() { line.Stop(model.ErrDeadline) }
+	clock.before(stop) // an agent of this process would hang up first, and hide that its model was silent
+	context.AfterFunc(ctx, stop)
 	e := line.Endpoint()
 	return &e
 }
