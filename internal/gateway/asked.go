@@ -31,11 +31,12 @@ type asked struct {
 	body    []byte
 	members []member // nil: the body is not an object
 	digest  digest
-	ans     *answer // nil: nothing was asked of the provider
-	held    int64   // bytes of its bodies that count for the session
-	abort   bool    // the answer cannot be ended properly
-	turned  bool    // it had no right to an answer
-	calls   int     // tool calls of the answer
+	ans     *answer  // nil: nothing was asked of the provider
+	held    int64    // bytes of its bodies that count for the session
+	missing []string // types and names of tools that were taken out
+	abort   bool     // the answer cannot be ended properly
+	turned  bool     // it had no right to an answer
+	calls   int      // tool calls of the answer
 }
 
 // serveHTTP answers one request of the session's agent.

@@ -40,8 +40,8 @@ type SessionConfig struct {
 	// OnStop is called once, when the session begins to refuse. OnWait is called
 	// when every request that is open begins to wait for the provider's limits,
 	// and when that is over: the agent's clock stands between. OnCall is called
-	// after each call. They are called one at a time and must not block or
-	// call back into the session.
+	// after each call; these two are called one at a time. None may block, or
+	// call back into the session but for Stop.
 	OnStop func(Stop)
 	OnWait func(waiting bool)
 	OnCall func(Call)

@@ -553,3 +553,24 @@ func TestRetriesAreJoined(t *testing.T) {
 		t.Errorf("retries of %v; the fourth is another sample", of)
 	}
 }
+
+// Whoever is told of a call may stop the session: a job whose budget is used up.
+func TestStopFromWithinACall(t *testing.T) {
+	up := provider(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		io.WriteString(w, "{}")
+	})
+	var s *Session
+	told := make(chan Stop, 1)
+	s = opened(t, gateway(t, Config{}), SessionConfig{
+		Upstream: up, OnCall: func(Call) { s.Stop(Stop{Kind: model.ErrBudget, Message: "the job's budget"}) }, OnStop: func(w Stop) { told <- w },
+	})
+	url := s.BaseAt(relayed(t, s)) + "/v1/chat/completions"
+	if status, got := post(t, url, s.Key(), question); status != 200 {
+		t.Errorf("the first: %d %s", status, got)
+	}
+	<-told
+	if status, got := post(t, url, s.Key(), question); status != 401 || !strings.Contains(got, "the job's budget") {
+		t.Errorf("the second: %d %s", status, got)
+	}
+}

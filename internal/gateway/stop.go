@@ -35,9 +35,7 @@ func (s *Session) Stop(why Stop) {
 	}
 	s.end(&StopError{why})
 	if s.conf.OnStop != nil {
-		s.callback.Lock()
-		defer s.callback.Unlock()
-		s.conf.OnStop(why)
+		s.conf.OnStop(why) // without the lock: whoever is told of a call may stop the session
 	}
 }
 

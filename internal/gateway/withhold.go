@@ -74,7 +74,7 @@ func (a *asked) withhold(e edit) {
 		return
 	}
 	for _, m := range a.members { // a choice of what is no longer there is an error
-		if m.key == "tool_choice" && slices.ContainsFunc(a.call.Withheld, func(n string) bool { return bytes.Contains(m.value.of(a.body), []byte(n)) }) {
+		if m.key == "tool_choice" && slices.ContainsFunc(a.missing, func(n string) bool { return n != "" && bytes.Contains(m.value.of(a.body), []byte(`"`+n+`"`)) }) {
 			e[m.key] = nil
 		}
 	}
@@ -126,6 +126,7 @@ func (a *asked) withholdTool(raw []byte) []byte {
 		return cut.apply(raw, fields)
 	}
 	a.call.Withheld = append(a.call.Withheld, clip(kind, 100))
+	a.missing = append(a.missing, kind, name)
 	return nil
 }
 
