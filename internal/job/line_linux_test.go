@@ -202,7 +202,7 @@ func TestFailingArmsArePaused(t *testing.T) {
 
 func TestJobBudgetEndsTheJob(t *testing.T) {
 	w := newWorld(t)
-	arm, _ := asking("spender", "ask >/app/answer", func(w *wire, _ string) string {
+	arm, wires := asking("spender", "ask >/app/answer", func(w *wire, _ string) string {
 		w.OnUse(used(10, 1))
 		return "done"
 	})
@@ -212,8 +212,9 @@ func TestJobBudgetEndsTheJob(t *testing.T) {
 	if sum.Exhausted == "" || sum.Counts[trial.Pass] != 2 {
 		t.Fatalf("%+v", sum)
 	}
-	if sum, _ = w.run(conf); sum.Ran != 0 || sum.Exhausted == "" {
-		t.Errorf("resumed without more: %+v", sum)
+	begun := len(*wires)
+	if sum, _ = w.run(conf); sum.Ran != 0 || sum.Exhausted == "" || len(*wires) != begun {
+		t.Errorf("resumed without more: %+v, %d trials begun", sum, len(*wires)-begun)
 	}
 	conf.JobBudget = Budget{USD: 100}
 	if sum, _ = w.run(conf); sum.Ran != 4 || sum.Exhausted != "" {
