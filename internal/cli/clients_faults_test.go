@@ -30,16 +30,24 @@ func serverFaults() []serverFault {
 		f("overloaded", "kind: overloaded", trial.CauseOverload),
 		f("context", "kind: context", trial.CauseContextLimit),
 		f("refusal", "kind: refusal", trial.CauseAgentRefused),
-		f("cut", "kind: cut", trial.CauseTruncated),
+		f("cut", "kind: cut, events: 1", trial.CauseTruncated),
 		f("reset", "kind: reset", trial.CauseModel),
-		f("stall", "kind: stall", trial.CauseModel),
+		f("stall", "kind: stall, events: 1", trial.CauseModel),
 		f("html", "kind: html", trial.CauseModel),
-		f("half-json", "kind: half-json", trial.CauseModel, trial.CauseTruncated),
+		f("half-json", "kind: half-json, events: 1", trial.CauseModel, trial.CauseTruncated),
 		f("endless", "kind: endless", trial.CauseModel, trial.CauseAgentTimeout),
 		f("huge-arguments", "kind: huge-arguments", trial.CauseModel, trial.CauseAgentTimeout),
 		f("malformed-arguments", "kind: malformed-arguments", trial.CauseMalformedCall, trial.CauseLoop),
 		f("unknown-tool", "kind: unknown-tool", trial.CauseLoop),
 	}
+}
+
+// notices reports whether an agent ends by itself, and sooner than we end it,
+// where a model goes wrong again and again: mini takes three answers that it
+// cannot read, gemini-cli looks for repetitions in texts and calls, and in its
+// dialect arguments are never half an object.
+func notices(agent, fault string) bool {
+	return agent == "mini-swe-agent" && fault == "unknown-tool" || agent == "gemini-cli" && slices.Contains([]string{"endless", "malformed-arguments", "unknown-tool"}, fault)
 }
 
 // With the agents' retries off, no patience and 15 s for a trial (6 s where
@@ -60,7 +68,7 @@ func TestClientFaults(t *testing.T) {
 				got := b.run(name, agent, "scripted:"+script, "--patience", "0s", "--no-agent-retries", "--agent-timeout", limit)
 				took := time.Since(begin)
 				t.Logf("cause %s (%s) after %.1f s, %d calls: %s", got.Record.Cause, got.Record.Fault, took.Seconds(), *got.Record.Calls, got.Record.Detail)
-				if !slices.Contains(f.causes, got.Record.Cause) {
+				if !slices.Contains(f.causes, got.Record.Cause) && !(notices(agent, f.name) && got.Record.Cause == trial.CauseUnsolved) {
 					t.Errorf("cause %s, want one of %v\n%s", got.Record.Cause, f.causes, agentText(got))
 				}
 				if took > 5*time.Minute {
