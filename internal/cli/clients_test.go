@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -339,4 +340,46 @@ func nowhere(t testing.TB, b *clientBed, job string, got *store.Trial) {
 	if files < 10 || !environ && job != "chat-aider" { // which runs no commands
 		t.Errorf("only %d files were looked at; the processes' environment among them: %v", files, environ)
 	}
+}
+
+// Clients tell their models of the host's tools: as tools, or, where they load
+// tools when these are needed (qwen-code), by their names.
+func TestClientsFindTools(t *testing.T) {
+	b := newClientBed(t)
+	named := regexp.MustCompile(`host[_-]{1,2}clock\b|"name": ?"clock"`)
+	for _, agent := range clients("codex", "claude-code") {
+		t.Run(agent, func(t *testing.T) {
+			b.t = t
+			r, err := recipe(strings.SplitN(agent, "/", 2)[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.MCP.Args == nil && r.MCP.Env == nil && r.MCP.Vars == nil {
+				t.Skip("this agent speaks no MCP")
+			}
+			name := "tools-" + strings.ReplaceAll(agent, "/", "-")
+			got := b.run(name, agent, "scripted:"+b.write(name+".yaml", scriptFor(agent)), "--tool", "clock")
+			solved(t, got)
+			if !named.MatchString(asked(t, got)) {
+				t.Errorf("the model does not hear of the tool\n%s", agentText(got))
+			}
+		})
+	}
+}
+
+// asked is all that a trial's model was asked.
+func asked(t testing.TB, got *store.Trial) string {
+	t.Helper()
+	r, err := gateway.Read(filepath.Join(got.Dir, "agent", "model"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	var all strings.Builder
+	for _, c := range r.Calls() {
+		if body, _, err := r.Raw(c.Seq); err == nil {
+			all.Write(body)
+		}
+	}
+	return all.String()
 }
