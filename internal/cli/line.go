@@ -58,11 +58,15 @@ func (l *line) stopped(s gateway.Stop, tell func(trial.Cause, string)) {
 }
 
 // told passes on what a call used.
-func told(c gateway.Call, tell func(trial.Usage)) {
-	if tell != nil && (c.Usage != nil || c.Status == 200) {
-		tell(usageOf(c.Usage, c.CostUSD))
+func told(c gateway.Call, tell func(trial.Usage, int64)) {
+	if tell != nil && (c.Usage != nil || c.Status == 200 && c.Dialect != "") {
+		tell(usageOf(c.Usage, c.CostUSD), (c.Bytes+c.Answered)/bytesPerToken)
 	}
 }
+
+// bytesPerToken is what a token is taken to be where a provider does not say
+// what it used; the gateway does so, too.
+const bytesPerToken = 4
 
 func usageOf(u *model.Usage, cost *float64) trial.Usage {
 	if u == nil {

@@ -28,7 +28,6 @@ type arms struct {
 	by     map[string]*armState
 	budget Budget
 	spent  Budget
-	unsure int // calls whose tokens nobody knows
 }
 
 type armState struct {
@@ -105,14 +104,10 @@ func (s *arms) paused() []trial.ArmMark {
 }
 
 // spend books what a call used; it reports why the job must end, if it must.
-func (s *arms) spend(u trial.Usage) string {
+func (s *arms) spend(u trial.Usage, estimate int64) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if u.InputTokens == nil && u.OutputTokens == nil {
-		s.unsure++
-	}
-	s.spent.Tokens += number(u.InputTokens) + number(u.OutputTokens)
-	s.spent.USD += number(u.CostUSD)
+	s.spent.add(u, estimate)
 	switch b := s.budget; {
 	case b.Tokens > 0 && s.spent.Tokens >= b.Tokens:
 		return fmt.Sprintf("%d of %d tokens are used", s.spent.Tokens, b.Tokens)
@@ -122,19 +117,12 @@ func (s *arms) spend(u trial.Usage) string {
 	return ""
 }
 
-func number[N int64 | float64](n *N) N {
-	if n == nil {
-		return 0
-	}
-	return *n
-}
-
 // spend is told of every call of every trial.
-func (r *run) spend(u trial.Usage) {
-	if err := r.ledger.add(u); err != nil {
+func (r *run) spend(u trial.Usage, estimate int64) {
+	if err := r.ledger.add(entry{u, estimate}); err != nil {
 		r.fail(err)
 	}
-	if why := r.arms.spend(u); why != "" {
+	if why := r.arms.spend(u, estimate); why != "" {
 		r.exhaust(why)
 	}
 }
@@ -165,7 +153,13 @@ type ledger struct {
 	f    *os.File // nil until the first call
 }
 
-func (l *ledger) add(u trial.Usage) (err error) {
+// entry is one call in the ledger.
+type entry struct {
+	trial.Usage
+	Estimate int64 `json:"n_estimated_tokens,omitempty"` // where the provider did not say
+}
+
+func (l *ledger) add(e entry) (err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.f == nil {
@@ -176,22 +170,22 @@ func (l *ledger) add(u trial.Usage) (err error) {
 			return err
 		}
 	}
-	_, err = l.f.Write(append(raw(u), '\n'))
+	_, err = l.f.Write(append(raw(e), '\n'))
 	return err
 }
 
 // before books what earlier runs of the job used. A torn last line is the end.
-func (l *ledger) before(book func(trial.Usage)) error {
+func (l *ledger) before(book func(entry)) error {
 	b, err := os.ReadFile(l.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	for line := range bytes.Lines(b) {
-		var u trial.Usage
-		if json.Unmarshal(line, &u) != nil {
+		var e entry
+		if json.Unmarshal(line, &e) != nil {
 			break
 		}
-		book(u)
+		book(e)
 	}
 	return err
 }

@@ -26,8 +26,9 @@ type LineRequest struct {
 	// OnWait tells when the line begins and ceases to wait for a provider that
 	// is short of room: the agent's clock stands still in between.
 	OnWait func(waiting bool)
-	// OnUse tells what one more call used, as soon as that is known.
-	OnUse func(u trial.Usage)
+	// OnUse tells what one more call used, as soon as that is known; estimate is
+	// its tokens by their bytes, where the provider does not say.
+	OnUse func(u trial.Usage, estimate int64)
 	// OnStop tells that the line refuses every further call, once.
 	OnStop func(why trial.Cause, detail string)
 }
@@ -130,6 +131,23 @@ func (s *Said) hint() (trial.Cause, string) {
 		return trial.CauseMalformedCall, "the arguments of the model's last tool calls are no JSON object"
 	}
 	return "", ""
+}
+
+// add books a call. What nobody knows counts as estimated: a limit that a
+// provider could outlast by saying nothing would be none.
+func (b *Budget) add(u trial.Usage, estimate int64) {
+	if u.InputTokens == nil && u.OutputTokens == nil {
+		b.Tokens += estimate
+	}
+	b.Tokens += number(u.InputTokens) + number(u.OutputTokens)
+	b.USD += number(u.CostUSD)
+}
+
+func number[N int64 | float64](n *N) N {
+	if n == nil {
+		return 0
+	}
+	return *n
 }
 
 // said is b as a configuration keeps it.

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -203,7 +205,7 @@ func TestFailingArmsArePaused(t *testing.T) {
 func TestJobBudgetEndsTheJob(t *testing.T) {
 	w := newWorld(t)
 	arm, wires := asking("spender", "ask >/app/answer", func(w *wire, _ string) string {
-		w.OnUse(used(10, 1))
+		w.OnUse(used(10, 1), 0)
 		return "done"
 	})
 	conf := w.config("budget", []Arm{arm}, w.task("x", nil))
@@ -220,6 +222,46 @@ func TestJobBudgetEndsTheJob(t *testing.T) {
 	if sum, _ = w.run(conf); sum.Ran != 4 || sum.Exhausted != "" {
 		t.Errorf("resumed with more: %+v", sum)
 	}
+}
+
+// A provider that does not say what it used is held to an estimate, across the
+// steps of a task and the runs of a job.
+func TestBudgetCountsWhatIsNotSaid(t *testing.T) {
+	var l lines
+	l.spent.add(trial.Usage{}, 30)
+	l.spent.add(used(20, 0.25), 1000)
+	if got := l.rest(Budget{Tokens: 80, USD: 1}); got != (Budget{Tokens: 30, USD: 0.75}) {
+		t.Errorf("%+v are left", got)
+	}
+	if got := l.rest(Budget{Tokens: 10}); got != (Budget{Tokens: 1}) {
+		t.Errorf("of a budget that is used up, %+v are left", got)
+	}
+	if got := l.rest(Budget{}); got != (Budget{}) {
+		t.Errorf("no bound became %+v", got)
+	}
+	book := ledger{path: filepath.Join(t.TempDir(), "states", "spent.ndjson")}
+	for _, e := range []entry{{Estimate: 30}, {Usage: used(20, 0.25)}} {
+		if err := book.add(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := book.close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(book.path, append(must(os.ReadFile(book.path)), `{"n_input`...), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var again Budget
+	if err := book.before(func(e entry) { again.add(e.Usage, e.Estimate) }); err != nil || again != (Budget{Tokens: 50, USD: 0.25}) {
+		t.Errorf("%+v, %v", again, err)
+	}
+}
+
+func must(b []byte, err error) []byte {
+	if err != nil {
+		panic(err)
+	}
+	return b
 }
 
 func TestClockStandsStill(t *testing.T) {

@@ -2,6 +2,7 @@ package job
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"net"
@@ -29,11 +30,25 @@ type lines struct {
 	mu     sync.Mutex
 	now    Line      // nil: nobody answers
 	clock  *deadline // of the agent that runs
-	stops  *trial.LimitMark
 	began  time.Time
 	wall   time.Duration
 	waited time.Duration
 	keys   []string // of all steps' lines; worthless by the end
+	spent  Budget   // in all steps
+}
+
+// rest is what is left of the trial's budget. One that is used up leaves the
+// least that there is, for no budget is no bound.
+func (l *lines) rest(b Budget) Budget {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if b.Tokens > 0 {
+		b.Tokens = max(1, b.Tokens-l.spent.Tokens)
+	}
+	if b.USD > 0 {
+		b.USD = max(1e-9, b.USD-l.spent.USD)
+	}
+	return b
 }
 
 // serve answers a connection of the sandbox, while there is a line.
@@ -66,7 +81,7 @@ func (a *attempt) dial(ctx context.Context, i int, step string) error {
 		return nil
 	}
 	r := LineRequest{
-		Trial: a.p.name, Dir: filepath.Join(a.stepDir(step, "agent"), "model"), Budget: a.r.cfg.Budget,
+		Trial: a.p.name, Dir: filepath.Join(a.stepDir(step, "agent"), "model"), Budget: a.lines.rest(a.r.cfg.Budget),
 		OnWait: a.lines.wait, OnUse: a.spend, OnStop: a.limited,
 	}
 	for d := range strings.SplitSeq(speaks, ",") {
@@ -78,7 +93,7 @@ func (a *attempt) dial(ctx context.Context, i int, step string) error {
 	}
 	a.lines.mu.Lock()
 	defer a.lines.mu.Unlock()
-	a.lines.now, a.lines.stops = line, nil
+	a.lines.now = line
 	a.lines.keys = append(a.lines.keys, line.Endpoint().Key)
 	return nil
 }
@@ -115,7 +130,6 @@ func (a *attempt) limited(why trial.Cause, detail string) {
 	mark := trial.LimitMark{Cause: why, Detail: detail}
 	a.lines.mu.Lock()
 	clock := a.lines.clock
-	a.lines.stops = &mark
 	a.lines.mu.Unlock()
 	a.r.emit(a.p.name, a.p.attempt, trial.LimitMet, mark)
 	if clock != nil {
@@ -207,10 +221,17 @@ func (a *attempt) scrub() error {
 			return err
 		case slices.Contains(graded, d.Name()) && d.IsDir():
 			return fs.SkipDir
+		case d.IsDir():
+			return allow(at, d, 0o700)
 		case !d.Type().IsRegular() || slices.Contains(graded, d.Name()):
 			return nil
 		}
 		f, err := os.OpenFile(at, os.O_RDWR|syscall.O_NOFOLLOW, 0)
+		if errors.Is(err, fs.ErrPermission) { // an agent's own log has the mode that it was left with
+			if err = allow(at, d, 0o600); err == nil {
+				f, err = os.OpenFile(at, os.O_RDWR|syscall.O_NOFOLLOW, 0)
+			}
+		}
 		if err != nil {
 			return err
 		}
@@ -222,4 +243,13 @@ func (a *attempt) scrub() error {
 		}
 		return nil
 	})
+}
+
+// allow gives a file's owner the permissions that it lacks.
+func allow(at string, d fs.DirEntry, perm fs.FileMode) error {
+	info, err := d.Info()
+	if err != nil || info.Mode().Perm()&perm == perm {
+		return err
+	}
+	return os.Chmod(at, info.Mode().Perm()|perm)
 }

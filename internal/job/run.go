@@ -97,8 +97,8 @@ func Run(ctx context.Context, cfg Config, deps Deps) (Summary, error) {
 	r.ledger.path = filepath.Join(cfg.Dir, store.StatesDir, "spent.ndjson")
 	defer r.ledger.close()
 	r.arms.budget = cfg.JobBudget
-	err = r.ledger.before(func(u trial.Usage) {
-		if why := r.arms.spend(u); why != "" {
+	err = r.ledger.before(func(e entry) {
+		if why := r.arms.spend(e.Usage, e.Estimate); why != "" {
 			r.summary.Exhausted = why
 		}
 	})

@@ -43,9 +43,8 @@ type Toolbox interface {
 // bench holds the toolbox of the step that runs; the sandbox has one port for
 // all of them.
 type bench struct {
-	mu   sync.Mutex
-	now  Toolbox // nil: nobody answers
-	used Budget  // of the step
+	mu  sync.Mutex
+	now Toolbox // nil: nobody answers
 }
 
 func (b *bench) serve(ctx context.Context, c net.Conn) {
@@ -74,7 +73,7 @@ func (a *attempt) unpack(s *agent.Session, clock *deadline) (put func(), err err
 		return nil, fmt.Errorf("tools of the host: %w", err)
 	}
 	a.bench.mu.Lock()
-	a.bench.now, a.bench.used = box, Budget{}
+	a.bench.now = box
 	a.bench.mu.Unlock()
 	s.Tools, s.MCP = box.Tools(), box.URL()
 	return func() {
@@ -90,32 +89,22 @@ func (a *attempt) unpack(s *agent.Session, clock *deadline) (put func(), err err
 // left is what the agent that runs has left.
 func (a *attempt) left(clock *deadline) Left {
 	l := Left{Time: clock.remaining()}
-	a.bench.mu.Lock()
-	defer a.bench.mu.Unlock()
-	if b := a.r.cfg.Budget; b.Tokens > 0 {
-		n := b.Tokens - a.bench.used.Tokens
-		l.Tokens = &n
+	b, rest := a.r.cfg.Budget, a.lines.rest(a.r.cfg.Budget)
+	if b.Tokens > 0 {
+		l.Tokens = &rest.Tokens
 	}
-	if b := a.r.cfg.Budget; b.USD > 0 {
-		n := b.USD - a.bench.used.USD
-		l.USD = &n
+	if b.USD > 0 {
+		l.USD = &rest.USD
 	}
 	return l
 }
 
-// spend books what one call of the step's model used.
-func (a *attempt) spend(u trial.Usage) {
-	a.bench.mu.Lock()
-	for _, n := range []*int64{u.InputTokens, u.OutputTokens} {
-		if n != nil {
-			a.bench.used.Tokens += *n
-		}
-	}
-	if u.CostUSD != nil {
-		a.bench.used.USD += *u.CostUSD
-	}
-	a.bench.mu.Unlock()
-	a.r.spend(u)
+// spend books what one call of the trial's model used.
+func (a *attempt) spend(u trial.Usage, estimate int64) {
+	a.lines.mu.Lock()
+	a.lines.spent.add(u, estimate)
+	a.lines.mu.Unlock()
+	a.r.spend(u, estimate)
 }
 
 // remaining is the time that is left; nil: there is no limit.
