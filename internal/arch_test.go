@@ -55,7 +55,7 @@ internal/model/replay:       internal/model internal/gateway
 internal/model/catalog:      internal/model
 internal/model/modeltest:    internal/model
 internal/gateway:            internal/model
-internal/gateway/bench:      internal/gateway internal/model
+internal/gateway/overhead:      internal/gateway internal/model
 internal/gateway/atif:       internal/gateway internal/model trajectory trial
 
 internal/agent:              task trajectory trial internal/sandbox internal/image

@@ -5,7 +5,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"assay/internal/gateway/bench"
+	"assay/internal/gateway/overhead"
 )
 
 type gatewayBenchCmd struct {
@@ -36,8 +36,8 @@ func (c *gatewayBenchCmd) Run(ctx *boundCtx, a *app, g *grammar) error {
 	if !g.JSON {
 		fmt.Fprintln(tw, "MEASURE\tDIRECT\tGATEWAY\tADDED\tRATIO\tTARGET\tUNIT\t")
 	}
-	o := bench.Options{Codecs: codecs(), Streams: c.Streams, Events: c.Events, Pace: c.Pace, Repeat: c.Repeat, Rounds: c.Rounds}
-	err := bench.Run(ctx, o, func(r bench.Result) error {
+	o := overhead.Options{Codecs: codecs(), Streams: c.Streams, Events: c.Events, Pace: c.Pace, Repeat: c.Repeat, Rounds: c.Rounds}
+	err := overhead.Run(ctx, o, func(r overhead.Result) error {
 		if g.JSON {
 			return a.emit("gateway-bench", r)
 		}

@@ -1,10 +1,10 @@
-// Package bench measures what a gateway adds to a direct connection: a server
+// Package overhead measures what a gateway adds to a direct connection: a server
 // that streams, a client that reads, and the same requests with and without a
 // gateway between them, all over TCP on this machine and in the same run.
 //
 // It never judges: figures are printed beside their targets, and who reads
 // them decides.
-package bench
+package overhead
 
 import (
 	"context"
