@@ -262,7 +262,7 @@ func (s *Session) settle() {
 func (a *asked) ask() *model.Error {
 	ctx, end := context.WithCancelCause(context.WithoutCancel(a.r.Context()))
 	defer end(nil)
-	stall := &watchdog{after: a.s.g.conf.Limits.Stall, end: end, silence: silence{opened: a.s.began}}
+	stall := &watchdog{after: a.s.g.conf.Limits.Stall, end: end, silence: silence{began: a.s.firstAsked()}}
 	defer context.AfterFunc(a.s.ctx, func() { end(stall.silence.blame(a.s.ctx)) })()
 	defer context.AfterFunc(a.r.Context(), func() {
 		if a.s.ctx.Err() != nil { // an agent of this process leaves at the same moment

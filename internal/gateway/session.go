@@ -56,8 +56,6 @@ type Session struct {
 	server  *server
 	rec     *recorder
 
-	began time.Time
-
 	ctx  context.Context // ends with a *StopError as its cause
 	end  context.CancelCauseFunc
 	live sync.WaitGroup // requests in progress, and what is made of those that are over
@@ -73,9 +71,10 @@ type Session struct {
 // state is what a session knows of its calls; guarded by Session.mu.
 type state struct {
 	seq      int
-	open     int // requests in progress
-	waiting  int // of them, for the provider's limits
-	settling int // over, and not yet understood
+	asked    time.Time // when the first question came; zero: none did
+	open     int       // requests in progress
+	waiting  int       // of them, for the provider's limits
+	settling int       // over, and not yet understood
 	settled  *sync.Cond
 	refused  int // requests that were turned away
 	step     string
@@ -129,7 +128,7 @@ func (g *Gateway) Open(c SessionConfig) (*Session, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open model session of %q: %w", c.Trial, err)
 	}
-	s := &Session{g: g, conf: c, up: up, id: randomID(), key: randomKey(), began: time.Now()}
+	s := &Session{g: g, conf: c, up: up, id: randomID(), key: randomKey()}
 	s.state.earlier = map[digest]past{}
 	s.state.settled = sync.NewCond(&s.mu)
 	s.state.patience = c.Patience

@@ -10,17 +10,20 @@ import (
 	"assay/internal/model"
 )
 
+// shortSilence is never a reason.
+const shortSilence = 3 * time.Second
+
 // silence is how long a provider has said nothing to one request.
 type silence struct {
-	opened time.Time    // of the session
-	since  atomic.Int64 // nanoseconds after opened; 0: nothing was asked yet
+	began time.Time    // when the session's first question came
+	since atomic.Int64 // nanoseconds after began; 0: nothing was asked yet
 }
 
-func (q *silence) broken() { q.since.Store(max(1, int64(time.Since(q.opened)))) }
+func (q *silence) broken() { q.since.Store(max(1, int64(time.Since(q.began)))) }
 
 // blame is why the request ends with ctx. A trial whose time runs out while its
-// provider has been silent for more than half of it was not ended by its
-// agent's slowness.
+// provider has been silent for more than half of it, not counting what came
+// before the first question, was not ended by its agent's slowness.
 func (q *silence) blame(ctx context.Context) error {
 	err := context.Cause(ctx)
 	var stop *StopError
@@ -28,7 +31,7 @@ func (q *silence) blame(ctx context.Context) error {
 	if !errors.As(err, &stop) || stop.Kind != model.ErrDeadline || since == 0 {
 		return err
 	}
-	if all := time.Since(q.opened); all-since > all/2 {
+	if all := time.Since(q.began); all-since > max(all/2, shortSilence) {
 		return &model.Error{Kind: model.ErrStalled, Message: fmt.Sprintf("the model server had said nothing for %.1f s when the trial's time was over", (all - since).Seconds())}
 	}
 	return err
@@ -42,4 +45,14 @@ func ours(k model.ErrorKind) bool {
 		return true
 	}
 	return false
+}
+
+// firstAsked is when the session's first question came.
+func (s *Session) firstAsked() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state.asked.IsZero() {
+		s.state.asked = time.Now()
+	}
+	return s.state.asked
 }

@@ -45,6 +45,9 @@ func TestSilenceAtTheDeadline(t *testing.T) {
 			done := make(chan bool)
 			go func() { defer close(done); post(t, base, s.Key(), question) }()
 			<-reached
+			if c.first == nil {
+				time.Sleep(shortSilence)
+			}
 			time.Sleep(300 * time.Millisecond)
 			s.Stop(Stop{Kind: model.ErrDeadline, Message: "time is up"})
 			<-done
@@ -76,7 +79,7 @@ func TestSilenceOfAHandler(t *testing.T) {
 	done := make(chan bool)
 	go func() { defer close(done); post(t, base, s.Key(), question) }()
 	<-reached
-	time.Sleep(500 * time.Millisecond)
+	time.Sleep(shortSilence + 500*time.Millisecond)
 	s.Stop(Stop{Kind: model.ErrDeadline, Message: "time is up"})
 	<-done
 	if _, sum, _ := ended(t, s); sum.LastError == nil || sum.LastError.Kind != model.ErrStalled {
