@@ -298,7 +298,8 @@ func TestClientsOverChat(t *testing.T) {
 			srv := httptest.NewServer(model)
 			defer srv.Close()
 			b.write("models.toml", "[models.far]\nid = \"far-1\"\nurl = \""+srv.URL+"/v1\"\ndialects = [\"chat\"]\ncredential = { env = \"THE_KEY\" }\n")
-			got := b.run("chat-"+agent, agent, "far")
+			name := "chat-" + strings.ReplaceAll(agent, "/", "-")
+			got := b.run(name, agent, "far")
 			solved(t, got)
 			equalsTraffic(t, got)
 			for _, r := range model.Requests() {
@@ -306,7 +307,7 @@ func TestClientsOverChat(t *testing.T) {
 					t.Errorf("the server was asked %s %s for %q", r.Method, r.Path, r.Model)
 				}
 			}
-			nowhere(t, b, "chat-"+agent, got)
+			nowhere(t, b, name, got)
 		})
 	}
 }
