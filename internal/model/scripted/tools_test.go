@@ -20,9 +20,9 @@ func TestIntentions(t *testing.T) {
 	}{
 		"claude": {`{"Bash":{"properties":{"command":{"type":"string"},"description":{"type":"string"},"timeout":{"type":"number"}},"required":["command","description"]},
 			"Write":{"properties":{"file_path":{},"content":{}}},"Read":{"properties":{"file_path":{},"limit":{}}},"Edit":{"properties":{"file_path":{},"old_string":{},"new_string":{},"replace_all":{}}}}`,
-			"Working directory: /work/x\n",
-			[]string{`Bash {"command":"ls","description":"as the task asks"}`, `Write {"content":"it's","file_path":"/work/x/f"}`, `Read {"file_path":"/work/x/f"}`,
-				`Edit {"file_path":"/work/x/f","new_string":"b","old_string":"a"}`, "done"}},
+			"Working directory: /srv/x\n",
+			[]string{`Bash {"command":"ls","description":"as the task asks"}`, `Write {"content":"it's","file_path":"/srv/x/f"}`, `Read {"file_path":"/srv/x/f"}`,
+				`Edit {"file_path":"/srv/x/f","new_string":"b","old_string":"a"}`, "done"}},
 		"cline": {`{"run_commands":{"properties":{"commands":{"type":"array","items":{"type":"string"}},"safe":{"type":"boolean"}},"required":["commands","safe"]},"attempt_completion":{"properties":{"result":{"type":"string"}}}}`, "",
 			[]string{`run_commands {"commands":["ls"],"safe":false}`, `run_commands {"commands":["printf %s 'it'\\''s' > 'f'"],"safe":false}`, `run_commands {"commands":["cat 'f'"],"safe":false}`, "!", `attempt_completion {"result":"done"}`}},
 		"argument vector": {`{"shell":{"properties":{"command":{"type":"array"},"n":{"type":"integer","minimum":3},"k":{"enum":["x","y"]}},"required":["command","n","k"]}}`, "",
