@@ -1,7 +1,6 @@
 package ns
 
 import (
-	"assay/internal/image"
 	"fmt"
 	"os"
 	"path"
@@ -9,6 +8,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"assay/internal/image"
 )
 
 // What a tree is made of before anything is written to it: layers, binds, and a
