@@ -39,6 +39,7 @@ Exit status: 0, 1 the sandbox broke.`
 }
 
 func (c *sandboxBenchCmd) Run(ctx *boundCtx, a *app, g *grammar) error {
+	a.collectLess() // as a job does
 	r, err := a.open(ctx, g)
 	if err != nil {
 		return err

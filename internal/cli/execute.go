@@ -58,9 +58,7 @@ func (a *app) executeOn(ctx *boundCtx, g *grammar, r *rooms, cfg job.Config, e e
 	if err != nil {
 		return err
 	}
-	if _, said := a.Env("GOGC"); !said {
-		debug.SetGCPercent(400) // little is alive in a job, and collecting it took a tenth of its own time
-	}
+	a.collectLess()
 	if deps.Fetch, err = a.fetcher(g, r.images, e.registries); err != nil {
 		return err
 	}
@@ -106,6 +104,14 @@ func (a *app) executeOn(ctx *boundCtx, g *grammar, r *rooms, cfg job.Config, e e
 		return partial(fmt.Errorf("%d trials were lost to infrastructure; 'assay job resume --rerun infra %s' repeats them", n, short(cfg.Dir)))
 	}
 	return nil
+}
+
+// collectLess is for what makes many sandboxes: little is alive in it, and
+// collecting that took a tenth of its time.
+func (a *app) collectLess() {
+	if _, said := a.Env("GOGC"); !said {
+		debug.SetGCPercent(400)
+	}
 }
 
 // unfinished says why trials were left pending on purpose; nil: none were.
