@@ -78,7 +78,7 @@ func (s *Session) enter() bool {
 	return true
 }
 
-// own are the secrets that may not be in this session's record.
+// own are the secrets that may not be in the record of a session.
 func (s *Session) own() secrets { return newSecrets(s.key, s.up.secret()) }
 
 func (a *asked) serve() {

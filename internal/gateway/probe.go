@@ -45,7 +45,7 @@ func (a *asked) estimate() {
 	a.say([]byte(`{"` + key + `":` + strconv.Itoa(n) + `}`))
 }
 
-// models lists the one that this session leads to, in the caller's dialect, or
+// models lists the one that the session leads to, in the caller's dialect, or
 // tells of the one that the path names.
 func (a *asked) models() []byte {
 	name := a.s.model()

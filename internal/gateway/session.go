@@ -165,7 +165,7 @@ func randomKey() string {
 	return "assay-" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(b))
 }
 
-// Key is the capability of this session. It opens nothing else, and nothing
+// Key is the capability of one session. It opens nothing else, and nothing
 // at all once the session is stopped.
 func (s *Session) Key() string { return s.key }
 
@@ -195,7 +195,7 @@ func (s *Session) SetStep(name string) {
 }
 
 // Secrets are the strings that must not be in anything that is kept of the
-// trial: this session's key, and the provider's credential once it was used.
+// trial: the session's key, and the provider's credential once it was used.
 func (s *Session) Secrets() []string { return newSecrets(s.key, s.up.secret()) }
 
 // Summary is what the session came to so far.

@@ -177,7 +177,7 @@ func TestRelay(t *testing.T) {
 	}
 }
 
-// Path and key must both be this session's.
+// Path and key must both be the session's.
 func TestIdentity(t *testing.T) {
 	up := provider(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

@@ -249,7 +249,7 @@ func (r Recipe) pack(ctx context.Context, o MakeOptions, built image.Image, work
 }
 
 // complete checks that what was pinned is what was installed: package managers
-// have been seen to install an empty placeholder of another version.
+// have been seen to install an empty package of another version.
 func (r Recipe) complete(got []Package) error {
 	for _, pin := range r.Install.Packages {
 		name, version, ok := strings.Cut(pin, "==")

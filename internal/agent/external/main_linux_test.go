@@ -23,8 +23,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// open makes sandboxes of this machine's tools in a store of their own.
-func open(t *testing.T) (sandbox.Backend, image.Image) {
+// ground is a store of a test's own, and sandboxes on it.
+func ground(t *testing.T) (*image.Store, sandbox.Backend) {
 	t.Helper()
 	dir := t.TempDir()
 	if err := os.Chmod(dir, 0o755); err != nil {
@@ -43,6 +43,13 @@ func open(t *testing.T) (sandbox.Backend, image.Image) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { b.Close() })
+	return store, b
+}
+
+// open makes sandboxes of this machine's tools in a store of their own.
+func open(t *testing.T) (sandbox.Backend, image.Image) {
+	t.Helper()
+	store, b := ground(t)
 	host, err := store.Host(t.Context(), image.HostOptions{})
 	if err != nil {
 		t.Fatal(err)

@@ -12,33 +12,15 @@ import (
 	"testing"
 	"time"
 
-	"assay/internal/doctor"
 	"assay/internal/image"
 	"assay/internal/image/dockerfile"
 	"assay/internal/sandbox"
-	"assay/internal/sandbox/ns"
 )
 
 // maker is a store of a test's own, with what Make needs.
 func maker(t *testing.T) MakeOptions {
 	t.Helper()
-	dir := t.TempDir()
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	store, err := image.Open(image.HostPath(dir), image.Options{Volatile: true, Owner: ns.Owner()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := ns.Open(t.Context(), ns.Config{Store: store, Scratch: image.HostPath(t.TempDir())})
-	var refused *doctor.Refusal
-	if errors.As(err, &refused) {
-		t.Skipf("no sandbox on this machine: %v", err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { b.Close() })
+	store, b := ground(t)
 	return MakeOptions{Store: store, Backend: b, Now: func() time.Time { return time.Unix(1e9, 0) }, Build: func(ctx context.Context, dir string) (image.Image, error) {
 		return dockerfile.Build(ctx, dockerfile.Options{Store: store, Backend: b, Dir: image.HostPath(dir), NoCache: true,
 			Resolve: func(ctx context.Context, name string) (image.Image, error) {

@@ -175,7 +175,7 @@ func TestCompaction(t *testing.T) {
 	m = append(m, answers(`call c1 bash {"command":"x"}`).Message, result("c1", "ok"), say(model.RoleUser, "Summarise."))
 	const summary = "We have run x and it said ok; nothing else was done."
 	k.call(sh, m, answers(summary))
-	after := []model.Message{say(model.RoleUser, "This session continues another: "+summary+" Go on.")}
+	after := []model.Message{say(model.RoleUser, "What came before: "+summary+" Go on.")}
 	k.call(sh, after, answers("Going on."))
 	d := build(t, k)
 	wantShape(t, d, "ua!.uas>")
