@@ -34,7 +34,9 @@ internal/sandbox/ns:         internal/sandbox internal/image internal/doctor int
 internal/image/bootstrap:    internal/image internal/sandbox internal/doctor
 internal/image/registry:     internal/image
 internal/sandbox/ns/cgroup:
-internal/egress:
+internal/inlet:
+internal/strict:
+internal/egress:              internal/inlet
 internal/egress/netstack:    internal/egress
 internal/sandbox/ns/pid1:
 internal/sandbox/ns/seccomp:
@@ -52,9 +54,9 @@ internal/model/anthropic:    internal/model
 internal/model/gemini:       internal/model
 internal/model/scripted:     internal/model
 internal/model/replay:       internal/model internal/gateway
-internal/model/catalog:      internal/model
+internal/model/catalog:      internal/model internal/strict
 internal/model/modeltest:    internal/model
-internal/gateway:            internal/model
+internal/gateway:            internal/model internal/inlet
 internal/gateway/overhead:      internal/gateway internal/model
 internal/gateway/atif:       internal/gateway internal/model trajectory trial
 
@@ -63,9 +65,9 @@ internal/agent/oracle:       internal/agent internal/sandbox task trial
 internal/agent/nop:          internal/agent task trial
 internal/agent/script:       internal/agent internal/sandbox internal/image task trial
 internal/agent/command:      internal/agent internal/sandbox internal/image task trial
-internal/agent/external:     internal/agent internal/model internal/sandbox internal/image task trajectory trial
-internal/agent/builtin:      internal/agent internal/model internal/sandbox internal/image task trajectory trial
-internal/toolserver:         internal/agent
+internal/agent/external:     internal/agent internal/model internal/sandbox internal/image task trajectory trial internal/strict
+internal/agent/builtin:      internal/agent internal/model internal/sandbox internal/image task trajectory trial internal/strict
+internal/toolserver:         internal/agent internal/inlet
 internal/agent/agenttest:    internal/agent internal/sandbox internal/image task trajectory trial
 
 internal/grade:              task trial internal/sandbox internal/image

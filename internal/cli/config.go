@@ -1,16 +1,14 @@
 package cli
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 
-	"github.com/pelletier/go-toml/v2"
-
 	"assay/internal/sandbox"
+	"assay/internal/strict"
 )
 
 // config is what stays the same from command to command. Flags win over it.
@@ -63,20 +61,15 @@ func (a *app) config() (config, error) {
 
 // decode's errors begin with the line.
 func (c *config) decode(b []byte) error {
-	d := toml.NewDecoder(bytes.NewReader(b))
-	d.DisallowUnknownFields()
-	err := d.Decode(c)
-	var unknown *toml.StrictMissingError
-	var bad *toml.DecodeError
-	switch {
-	case errors.As(err, &unknown) && len(unknown.Errors) > 0:
-		line, _ := unknown.Errors[0].Position()
-		return fmt.Errorf(":%d: no such key: %v", line, unknown.Errors[0].Key())
-	case errors.As(err, &bad):
-		line, _ := bad.Position()
-		return fmt.Errorf(":%d: %w", line, bad)
-	case err != nil:
-		return fmt.Errorf(": %w", err)
+	if faults := strict.TOML(b, c); len(faults) > 0 {
+		f := faults[0]
+		if f.Unknown {
+			f.Err = fmt.Errorf("no such key: %v", f.Key)
+		}
+		if f.Line == 0 {
+			return fmt.Errorf(": %w", f.Err)
+		}
+		return fmt.Errorf(":%d: %w", f.Line, f.Err)
 	}
 	switch n := sandbox.Network(c.Build.Network); n {
 	case "", sandbox.NetNone, sandbox.NetAllowlist, sandbox.NetFull:

@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -12,9 +10,9 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml"
-	"github.com/pelletier/go-toml/v2"
 
 	"assay/internal/job"
+	"assay/internal/strict"
 )
 
 // maxJobFile is what a job file may be large, in bytes.
@@ -108,24 +106,7 @@ func (j *jobFile) beside(dir string) {
 }
 
 func (j *jobFile) readTOML(path string, b []byte) error {
-	err := toml.NewDecoder(bytes.NewReader(b)).DisallowUnknownFields().Decode(j)
-	var unknown *toml.StrictMissingError
-	var wrong *toml.DecodeError
-	switch {
-	case errors.As(err, &unknown):
-		var all []error
-		for _, e := range unknown.Errors {
-			line, col := e.Position()
-			all = append(all, fmt.Errorf("%s:%d:%d: a job has no key %q", path, line, col, strings.Join(e.Key(), ".")))
-		}
-		return errors.Join(all...)
-	case errors.As(err, &wrong):
-		line, col := wrong.Position()
-		return fmt.Errorf("%s:%d:%d: %s", path, line, col, strings.TrimPrefix(wrong.Error(), "toml: "))
-	case err != nil:
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	return nil
+	return strict.Errors(path, strict.TOML(b, j), "a job has no key %q")
 }
 
 // harborJob is what of Harbor's job configuration means something here.

@@ -16,6 +16,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"assay/internal/inlet"
 )
 
 // maxHeader bounds a request's head and a proxy's answer.
@@ -42,41 +44,31 @@ func (g *Gate) Proxy(ctx context.Context, c net.Conn) {
 		g.socks(ctx, p)
 		return
 	}
-	done := &watched{Conn: p, closed: make(chan struct{})}
-	if g.http.hand(done) {
-		<-done.closed
+	done := &watched{inlet.Watch(p)}
+	if g.http.in.Hand(done) {
+		<-done.Closed()
 	} else {
 		c.Close()
 	}
 }
 
-// watched tells when somebody closed it.
-type watched struct {
-	net.Conn
-	once   sync.Once
-	closed chan struct{}
-}
+// watched tells when somebody closed it, and can end one direction.
+type watched struct{ *inlet.Conn }
 
-func (w *watched) Close() error {
-	err := w.Conn.Close()
-	w.once.Do(func() { close(w.closed) })
-	return err
-}
-
-func (w *watched) CloseWrite() error { return w.Conn.(*peeked).CloseWrite() }
+func (w *watched) CloseWrite() error { return w.Conn.Conn.(*peeked).CloseWrite() }
 
 // httpProxy is a server of net/http whose connections come from Proxy: its
 // limits and its strictness about malformed requests are ours.
 type httpProxy struct {
 	g      *Gate
 	server *http.Server
-	feed   feed
+	in     *inlet.Inlet
 	direct *http.Transport
 	served sync.WaitGroup
 }
 
 func newHTTPProxy(g *Gate) *httpProxy {
-	p := &httpProxy{g: g, feed: feed{conns: make(chan net.Conn), done: make(chan struct{})}}
+	p := &httpProxy{g: g, in: inlet.New()}
 	p.server = &http.Server{
 		Handler: http.HandlerFunc(p.serve), ReadHeaderTimeout: g.conf.Caps.Header, IdleTimeout: g.conf.Caps.Idle,
 		MaxHeaderBytes: maxHeader, ErrorLog: log.New(io.Discard, "", 0), // a program's malformed requests are its own affair
@@ -86,7 +78,7 @@ func newHTTPProxy(g *Gate) *httpProxy {
 		IdleConnTimeout: time.Minute, MaxIdleConnsPerHost: 8, MaxIdleConns: 32,
 		TLSClientConfig: &tls.Config{RootCAs: g.roots(), MinVersion: tls.VersionTLS12}, TLSHandshakeTimeout: g.conf.Caps.Connect,
 	}
-	p.served.Go(func() { _ = p.server.Serve(&p.feed) }) // ends with close
+	p.served.Go(func() { _ = p.server.Serve(p.in) }) // ends with close
 	return p
 }
 
@@ -97,38 +89,6 @@ func (p *httpProxy) close() {
 }
 
 func (p *httpProxy) forget() { p.direct.CloseIdleConnections() }
-
-func (p *httpProxy) hand(c net.Conn) bool {
-	select {
-	case p.feed.conns <- c:
-		return true
-	case <-p.feed.done:
-		return false
-	}
-}
-
-// feed is a listener without a socket.
-type feed struct {
-	conns chan net.Conn
-	once  sync.Once
-	done  chan struct{}
-}
-
-func (f *feed) Accept() (net.Conn, error) {
-	select {
-	case c := <-f.conns:
-		return c, nil
-	case <-f.done:
-		return nil, net.ErrClosed
-	}
-}
-
-func (f *feed) Close() error {
-	f.once.Do(func() { close(f.done) })
-	return nil
-}
-
-func (f *feed) Addr() net.Addr { return &net.TCPAddr{} }
 
 func (p *httpProxy) serve(w http.ResponseWriter, r *http.Request) {
 	if !p.g.enter() { // its line of the ledger is waited for

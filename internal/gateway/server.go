@@ -7,6 +7,8 @@ import (
 	"net"
 	"net/http"
 	"sync"
+
+	"assay/internal/inlet"
 )
 
 // maxHead bounds a request's head in bytes.
@@ -18,15 +20,15 @@ const maxHead = 64 << 10
 // connections cost ends with it.
 type server struct {
 	http   *http.Server
-	feed   feed
+	in     *inlet.Inlet
 	slots  chan struct{}
 	served sync.WaitGroup
 }
 
 func newServer(s *Session, l Limits) *server {
-	v := &server{feed: feed{conns: make(chan net.Conn), done: make(chan struct{})}, slots: make(chan struct{}, l.Conns)}
+	v := &server{in: inlet.New(), slots: make(chan struct{}, l.Conns)}
 	v.http = newHTTP(http.HandlerFunc(s.serveHTTP), l)
-	v.served.Go(func() { _ = v.http.Serve(&v.feed) }) // ends with close
+	v.served.Go(func() { _ = v.http.Serve(v.in) }) // ends with close
 	return v
 }
 
@@ -48,11 +50,10 @@ func (v *server) serve(ctx context.Context, c net.Conn) {
 	}
 	defer func() { <-v.slots }()
 	defer context.AfterFunc(ctx, func() { c.Close() })()
-	w := &watched{Conn: c, closed: make(chan struct{})}
-	select {
-	case v.feed.conns <- w:
-		<-w.closed
-	case <-v.feed.done:
+	w := inlet.Watch(c)
+	if v.in.Hand(w) {
+		<-w.Closed()
+	} else {
 		c.Close()
 	}
 }
@@ -61,42 +62,6 @@ func (v *server) close() {
 	v.http.Close()
 	v.served.Wait()
 }
-
-// watched tells when somebody closed it.
-type watched struct {
-	net.Conn
-	once   sync.Once
-	closed chan struct{}
-}
-
-func (w *watched) Close() error {
-	err := w.Conn.Close()
-	w.once.Do(func() { close(w.closed) })
-	return err
-}
-
-// feed is a listener without a socket.
-type feed struct {
-	conns chan net.Conn
-	once  sync.Once
-	done  chan struct{}
-}
-
-func (f *feed) Accept() (net.Conn, error) {
-	select {
-	case c := <-f.conns:
-		return c, nil
-	case <-f.done:
-		return nil, net.ErrClosed
-	}
-}
-
-func (f *feed) Close() error {
-	f.once.Do(func() { close(f.done) })
-	return nil
-}
-
-func (f *feed) Addr() net.Addr { return &net.TCPAddr{} }
 
 // Listen serves all sessions on l until ctx ends. The path tells them apart.
 func (g *Gateway) Listen(ctx context.Context, l net.Listener) error {

@@ -7,12 +7,12 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"assay/internal/agent"
+	"assay/internal/inlet"
 )
 
 // Port is where a sandbox's agent finds the server, on its loopback, and Path
@@ -30,7 +30,8 @@ const maxConns = 64
 // all that it wants, and nothing that a client leaves behind takes room.
 type Server struct {
 	http http.Server
-	in   *inlet
+	in   *inlet.Inlet
+	room chan struct{} // one for each connection that is open
 	done chan struct{}
 }
 
@@ -49,7 +50,7 @@ func New(b *Book, rec *agent.Recorder) *Server {
 	})
 	mux := http.NewServeMux()
 	mux.Handle(Path, h)
-	s := &Server{in: &inlet{conns: make(chan net.Conn), closed: make(chan struct{}), room: make(chan struct{}, maxConns)}, done: make(chan struct{})}
+	s := &Server{in: inlet.New(), room: make(chan struct{}, maxConns), done: make(chan struct{})}
 	s.http = http.Server{
 		Handler: mux, ErrorLog: slog.NewLogLogger(quiet.Handler(), slog.LevelError), MaxHeaderBytes: 64 << 10,
 		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 5 * time.Minute, WriteTimeout: b.limits.Timeout + time.Minute,
@@ -84,21 +85,19 @@ func answer(t agent.Tool, rec *agent.Recorder) mcp.ToolHandler {
 // Serve answers one connection to its end. It owns c.
 func (s *Server) Serve(ctx context.Context, c net.Conn) {
 	select {
-	case s.in.room <- struct{}{}:
-		defer func() { <-s.in.room }()
+	case s.room <- struct{}{}:
+		defer func() { <-s.room }()
 	default:
 		c.Close()
 		return
 	}
-	o := &owned{Conn: c, gone: make(chan struct{})}
-	select {
-	case s.in.conns <- o:
-	case <-s.in.closed:
+	o := inlet.Watch(c)
+	if !s.in.Hand(o) {
 		c.Close()
 		return
 	}
 	select {
-	case <-o.gone:
+	case <-o.Closed():
 	case <-ctx.Done():
 		o.Close()
 	}
@@ -111,42 +110,5 @@ func (s *Server) Close() error {
 	if errors.Is(err, net.ErrClosed) {
 		return nil
 	}
-	return err
-}
-
-// inlet is the listener of a server that listens nowhere.
-type inlet struct {
-	conns  chan net.Conn
-	closed chan struct{}
-	once   sync.Once
-	room   chan struct{}
-}
-
-func (l *inlet) Accept() (net.Conn, error) {
-	select {
-	case c := <-l.conns:
-		return c, nil
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (l *inlet) Close() error {
-	l.once.Do(func() { close(l.closed) })
-	return nil
-}
-
-func (l *inlet) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: Port} }
-
-// owned tells when it is closed.
-type owned struct {
-	net.Conn
-	once sync.Once
-	gone chan struct{}
-}
-
-func (o *owned) Close() error {
-	err := o.Conn.Close()
-	o.once.Do(func() { close(o.gone) })
 	return err
 }

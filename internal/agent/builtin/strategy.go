@@ -1,7 +1,6 @@
 package builtin
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
@@ -17,6 +16,8 @@ import (
 	"time"
 
 	"github.com/pelletier/go-toml/v2"
+
+	"assay/internal/strict"
 )
 
 //go:embed strategies/*.toml
@@ -102,21 +103,7 @@ func (s *Strategy) apply(name string, text []byte) error {
 	if len(text) > maxStrategy {
 		return fmt.Errorf("%s: larger than %d bytes", name, maxStrategy)
 	}
-	dec := toml.NewDecoder(bytes.NewReader(text)).DisallowUnknownFields()
-	err := dec.Decode(s)
-	var unknown *toml.StrictMissingError
-	var wrong *toml.DecodeError
-	switch {
-	case errors.As(err, &unknown) && len(unknown.Errors) > 0:
-		line, _ := unknown.Errors[0].Position()
-		return fmt.Errorf("%s:%d: a strategy has no key %q; see strategies/default.toml", name, line, strings.Join(unknown.Errors[0].Key(), "."))
-	case errors.As(err, &wrong):
-		line, column := wrong.Position()
-		return fmt.Errorf("%s:%d:%d: %s", name, line, column, wrong.Error())
-	case err != nil:
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	return nil
+	return strict.Errors(name, strict.TOML(text, s), "a strategy has no key %q; see strategies/default.toml")
 }
 
 // set applies KEY=VALUE: on and off are booleans, and + stands between the

@@ -79,8 +79,8 @@ func TestStrategyRefuses(t *testing.T) {
 	}
 	for spec, want := range map[string]string{
 		"fancy":            `no strategy is named "fancy"; there are default, minimal`,
-		"planning=on":      `planning=on:1: a strategy has no key "planning"`,
-		"unknown.toml":     `unknown.toml:2: a strategy has no key "planning"`,
+		"planning=on":      `planning=on:1:1: a strategy has no key "planning"`,
+		"unknown.toml":     `unknown.toml:2:1: a strategy has no key "planning"`,
 		"broken.toml":      "broken.toml:2:",
 		"type.toml":        "type.toml:1:",
 		"missing.toml":     "no such file: missing.toml",

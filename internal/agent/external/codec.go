@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"assay/internal/model"
+	"assay/internal/strict"
 
 	"github.com/pelletier/go-toml/v2"
 )
@@ -48,20 +49,12 @@ func Parse(file string, b []byte) (Recipe, error) {
 	if len(b) > maxRecipe {
 		return r, &Error{File: file, Err: fmt.Errorf("larger than %d bytes", maxRecipe)}
 	}
-	d := toml.NewDecoder(bytes.NewReader(b)).DisallowUnknownFields()
-	err := d.Decode(&r)
-	var unknown *toml.StrictMissingError
-	var bad *toml.DecodeError
-	switch {
-	case errors.As(err, &unknown) && len(unknown.Errors) > 0:
-		line, _ := unknown.Errors[0].Position()
-		return r, &Error{File: file, Line: line, Key: strings.Join(unknown.Errors[0].Key(), "."),
-			Err: errors.New("no such key; 'assay agent show codex' prints a recipe to start from")}
-	case errors.As(err, &bad):
-		line, _ := bad.Position()
-		return r, &Error{File: file, Line: line, Key: strings.Join(bad.Key(), "."), Err: bad}
-	case err != nil:
-		return r, &Error{File: file, Err: err}
+	if faults := strict.TOML(b, &r); len(faults) > 0 {
+		f := faults[0]
+		if f.Unknown {
+			f.Err = errors.New("no such key; 'assay agent show codex' prints a recipe to start from")
+		}
+		return r, &Error{File: file, Line: f.Line, Key: strings.Join(f.Key, "."), Err: f.Err}
 	}
 	if key, err := r.check(); err != nil {
 		return r, &Error{File: file, Line: line(b, key), Key: key, Err: err}

@@ -1,7 +1,6 @@
 package catalog
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -10,8 +9,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/pelletier/go-toml/v2"
 	"github.com/pelletier/go-toml/v2/unstable"
+
+	"assay/internal/strict"
 )
 
 // maxFile is what a models file may be large.
@@ -45,22 +45,8 @@ func Read(path string) (*Catalog, error) {
 
 func parse(path, dir string, b []byte) (*Catalog, error) {
 	var f file
-	err := toml.NewDecoder(bytes.NewReader(b)).DisallowUnknownFields().Decode(&f)
-	var unknown *toml.StrictMissingError
-	var wrong *toml.DecodeError
-	switch {
-	case errors.As(err, &unknown):
-		var all []error
-		for _, e := range unknown.Errors {
-			line, col := e.Position()
-			all = append(all, fmt.Errorf("%s:%d:%d: no key of a model is called %q", path, line, col, strings.Join(e.Key(), ".")))
-		}
-		return nil, errors.Join(all...)
-	case errors.As(err, &wrong):
-		line, col := wrong.Position()
-		return nil, fmt.Errorf("%s:%d:%d: %s", path, line, col, strings.TrimPrefix(wrong.Error(), "toml: "))
-	case err != nil:
-		return nil, fmt.Errorf("%s: %w", path, err)
+	if err := strict.Errors(path, strict.TOML(b, &f), "no key of a model is called %q"); err != nil {
+		return nil, err
 	}
 	c := &Catalog{Path: path}
 	lines := positions(b)
