@@ -70,13 +70,24 @@ internal/agent/builtin:      internal/agent internal/model internal/sandbox inte
 internal/toolserver:         internal/agent internal/inlet
 internal/agent/agenttest:    internal/agent internal/sandbox internal/image task trajectory trial
 
-internal/grade:              task trial internal/sandbox internal/image
+internal/grade/report:
+internal/grade/checks:       internal/grade/report internal/strict trial
+internal/grade/program:      internal/grade/checks internal/grade/report internal/sandbox internal/image
+internal/grade/exploit:      internal/grade/checks internal/grade/report
+internal/grade:              task trial internal/sandbox internal/image internal/grade/checks internal/grade/report internal/grade/program
+internal/proof:              task trial internal/job internal/store internal/image internal/sandbox internal/grade/checks internal/grade/exploit internal/agent
+
+internal/compare:            trial internal/stats internal/store
+internal/exchange:           task trial internal/store internal/grade/checks internal/grade/report
 
 internal/store:              trial trajectory
 internal/job:                task trial trajectory internal/model internal/image internal/sandbox internal/agent internal/grade internal/store internal/stats
 
 internal/importer:           task
 internal/importer/humaneval: internal/importer task
+internal/importer/swebench:  internal/importer task internal/exchange internal/grade/checks internal/grade/report
+internal/importer/programs:  internal/importer task internal/grade/checks
+internal/importer/registry:  internal/importer task
 
 internal/audit:              trial internal/store internal/gateway internal/egress
 internal/dataset:            trial trajectory internal/store

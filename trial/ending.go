@@ -53,6 +53,16 @@ const (
 	CauseLoop            Cause = "loop"             // the agent repeated itself until it was stopped
 	CauseDiskLimit       Cause = "disk_limit"       // the sandbox's disk was full when the agent ended
 	CauseMemoryLimit     Cause = "memory_limit"     // the sandbox was killed for its memory
+	CauseBuildError      Cause = "build_error"      // the work does not parse, compile, link or import
+	CauseRuntimeError    Cause = "runtime_error"    // an expected check crashed or raised something
+	CauseCheckTimeout    Cause = "check_timeout"    // a command or case of the checks did not end in time
+	CauseWrongAnswer     Cause = "wrong_answer"     // a program's or function's result is not the expected one
+	CauseTestMismatch    Cause = "test_mismatch"    // an expected test's assertion does not hold
+	CauseMissingTest     Cause = "missing_test"     // an expected id is in no report
+	CauseRegression      Cause = "regression"       // the task's own checks pass, and something that worked before fails
+	CauseEmptyPatch      Cause = "empty_patch"      // the agent worked and left the tree as it was
+	CauseNoAttempt       Cause = "no_attempt"       // the agent did nothing at all
+	CauseForbiddenChange Cause = "forbidden_change" // the work changes what the task forbids
 	CauseVerifierTimeout Cause = "verifier_timeout" // the verifier did not end in time
 	CauseRewardMissing   Cause = "reward_missing"   // no reward file
 	CauseRewardEmpty     Cause = "reward_empty"     // a reward file of no bytes
@@ -107,6 +117,16 @@ func Endings() []Ending {
 		{CauseLoop, Fail, FaultAgent, false, true, "", "the agent repeated itself until it was stopped"},
 		{CauseDiskLimit, Fail, FaultBudget, false, true, "", "the sandbox's disk was full"},
 		{CauseMemoryLimit, Fail, FaultBudget, false, true, "", "the sandbox was out of memory"},
+		{CauseBuildError, Fail, FaultAgent, false, true, "", "the work does not compile or import"},
+		{CauseRuntimeError, Fail, FaultAgent, false, true, "", "a check crashed or raised something"},
+		{CauseCheckTimeout, Fail, FaultBudget, false, true, "", "a check did not end in time"},
+		{CauseWrongAnswer, Fail, FaultAgent, false, true, "", "a result is not the expected one"},
+		{CauseTestMismatch, Fail, FaultAgent, false, true, "", "an expected test's assertion does not hold"},
+		{CauseMissingTest, Fail, FaultAgent, false, true, "", "an expected test was not reported"},
+		{CauseRegression, Fail, FaultAgent, false, true, "", "what worked before is broken"},
+		{CauseEmptyPatch, Fail, FaultAgent, false, true, "", "the agent worked and changed nothing"},
+		{CauseNoAttempt, Fail, FaultAgent, false, true, "", "the agent did nothing"},
+		{CauseForbiddenChange, Fail, FaultAgent, false, true, "", "the work changes what the task forbids"},
 		{CauseVerifierTimeout, Inconclusive, FaultAgent, false, true, "VerifierTimeoutError", "the verifier did not end in time"},
 		{CauseRewardMissing, Inconclusive, FaultAgent, false, true, "RewardFileNotFoundError", "the verifier wrote no reward"},
 		{CauseRewardEmpty, Inconclusive, FaultAgent, false, true, "RewardFileEmptyError", "the verifier wrote an empty reward file"},

@@ -126,6 +126,38 @@ type Record struct {
 	Times    *Times            `json:"times,omitempty"`       // of an agent with a model
 	Notes    []string          `json:"notes,omitempty"`       // said aloud, e.g. a fallback image
 	Rewards  map[string]string `json:"rewards_raw,omitempty"`
+
+	Checks *Checks `json:"checks,omitempty"` // of a task with a check plan; null where there is none
+}
+
+// Checks sum up the verdict of a check plan, which stands whole in
+// verifier/verdict.json. Of several steps they are the sums, and Resolved and
+// Strict hold for all.
+type Checks struct {
+	FailToPass Share       `json:"fail_to_pass"`
+	PassToPass Share       `json:"pass_to_pass"`
+	Resolved   bool        `json:"resolved"` // every expected check passed
+	Strict     bool        `json:"strict"`   // also nothing else failed, and every exit status agrees
+	Void       string      `json:"void,omitempty"`
+	Milestones []Milestone `json:"milestones,omitempty"`
+	// WorkDigest is the sha256 of the work that was graded, so that the same
+	// patch is recognised; empty where it is not known.
+	WorkDigest string `json:"work_digest,omitempty"`
+}
+
+// Share counts checks of a closed list.
+type Share struct {
+	Passed int `json:"passed"`
+	Total  int `json:"total"`
+}
+
+// Milestone is how far one group of checks came.
+type Milestone struct {
+	Name    string  `json:"name"`
+	Passed  int     `json:"passed"`
+	Total   int     `json:"total"`
+	Reached bool    `json:"reached"`
+	Weight  float64 `json:"weight"`
 }
 
 // Modes are the conditions a verdict holds under; tables label results whose

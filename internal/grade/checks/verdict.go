@@ -1,0 +1,121 @@
+package checks
+
+import (
+	"syscall"
+
+	"assay/internal/grade/report"
+	"assay/trial"
+)
+
+// Observation is what a grader saw of one step's work. Everything a verdict
+// rests on is in it.
+type Observation struct {
+	Attempted bool     // the agent did anything at all, as far as its recorder knows
+	Changed   []string // absolute paths that the end state changed; of a patch, the crossing ones and those left behind
+	Commands  []Ran    // of the plan, in its order; fewer where one could not be tried
+	Canary    []Ran    // the same commands with the canaries in place; nil: there was no such run
+	Planted   []int    // per command of the plan with canaries: how many of them were in place
+	Cases     []CasesRan
+	State     []StateSeen
+	// Tampered lists protected or placed paths whose content was not the
+	// grader's any more when the commands had ended.
+	Tampered []string
+}
+
+// Ran is what became of one command.
+type Ran struct {
+	Name        string
+	NotStarted  string // why it could not be started; empty: it ran
+	Exit        int
+	Signal      syscall.Signal
+	TimedOut    bool
+	OutOfMemory bool
+	Report      *report.Report // nil: none, or one that cannot be read
+	ReportErr   string         // why it cannot be read
+}
+
+// CasesRan are the results of one group of cases.
+type CasesRan struct {
+	Name  string
+	Tests []report.Test
+	Err   string // they could not be tried at all
+}
+
+// StateSeen is one assertion's result.
+type StateSeen struct {
+	Name string
+	Held bool
+	Why  string // in one line: what was found instead
+}
+
+// Verdict is verifier/verdict.json. Grading the same end state again gives the
+// same bytes, so it holds no time, no address and no text of a failure: those
+// are in verifier/evidence.json.
+type Verdict struct {
+	V        int            `json:"v"`    // 1
+	Plan     string         `json:"plan"` // sha256 of checks.toml and the lists it names
+	Evidence trial.Evidence `json:"evidence"`
+	Outcome  trial.Outcome  `json:"outcome"`
+	Cause    trial.Cause    `json:"cause"`
+	Void     string         `json:"void,omitempty"` // why nothing here can be trusted
+
+	// Resolved: every expected check passed, as SWE-bench counts it. Strict:
+	// also nothing else that was reported failed, and every exit status is 0.
+	Resolved bool `json:"resolved"`
+	Strict   bool `json:"strict"`
+
+	FailToPass List `json:"fail_to_pass"`
+	PassToPass List `json:"pass_to_pass"`
+	// Others that failed without being expected by the plan; at most 1,000.
+	OthersFailed []string `json:"others_failed"`
+	Tests        int      `json:"tests"` // reported in all
+
+	Commands   []CommandVerdict `json:"commands"`
+	Milestones []Group          `json:"milestones,omitempty"`
+	Spec       []Group          `json:"spec,omitempty"`
+	EdgeCases  []Group          `json:"edge_cases,omitempty"`
+	Forbidden  []string         `json:"forbidden,omitempty"` // changed paths that the plan forbids
+	Tampered   []string         `json:"tampered,omitempty"`
+	Flags      []Flag           `json:"flags,omitempty"`
+}
+
+// List is one closed list and what became of its checks.
+type List struct {
+	Passed []string          `json:"passed"` // global ids, sorted
+	Failed map[string]string `json:"failed"` // id to status; "missing" where no report has it
+}
+
+// Rate is the share that passed; 1 for an empty list.
+func (l List) Rate() float64 {
+	n := len(l.Passed) + len(l.Failed)
+	if n == 0 {
+		return 1
+	}
+	return float64(len(l.Passed)) / float64(n)
+}
+
+// CommandVerdict is what a command's run says, and what its canary run did.
+type CommandVerdict struct {
+	Name    string        `json:"name"`
+	Exit    *int          `json:"exit"` // null: not started, or ended from outside
+	Ended   string        `json:"ended,omitempty"`
+	Report  report.Format `json:"report,omitempty"`
+	Tests   int           `json:"tests"`
+	Planted int           `json:"canaries"`
+	Broken  []string      `json:"canaries_passed,omitempty"` // ids that had to fail and did not
+}
+
+// Group is how far a milestone, a spec item or an edge case came.
+type Group struct {
+	Name    string  `json:"name"`
+	Passed  int     `json:"passed"`
+	Total   int     `json:"total"`
+	Reached bool    `json:"reached"`
+	Weight  float64 `json:"weight,omitempty"`
+}
+
+// Flag is a report's flag, with the command whose report it is.
+type Flag struct {
+	Command string `json:"command"`
+	report.Flag
+}

@@ -1,0 +1,189 @@
+// Package report reads what test runners say of themselves: pytest, go test,
+// Jest, cargo, Maven and others, in the structured form each of them has, and
+// as text only where logs of other people are to be understood.
+//
+// A report is a claim by a process that ran the candidate's code: this package
+// says what is claimed, whether the claim is whole, and where it contradicts
+// itself; it never says that a claim is true, never runs anything, and reads
+// nothing but the bytes it is given. All of them are hostile: sizes, depths,
+// counts and lengths of names are capped, and every reader has a fuzz target.
+package report
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Format names a runner's report.
+type Format string
+
+// Reader understands one format.
+type Reader struct {
+	Format Format
+	// Stream: the report is what the command prints on its standard output, so
+	// that it needs no files; otherwise it is the files that the plan names.
+	Stream bool
+	// Read makes a report of its sources, in the order of their names. An error
+	// is an [Error]: nothing can be said of any test.
+	Read func(sources []Source) (*Report, error)
+	// Agrees says whether the command's exit status is one that its runner gives
+	// for such a report; why not, in one line for people.
+	Agrees func(r *Report, exit int) (why string, ok bool)
+	// Means is a line for people: the runner's versions that it was held
+	// against, and the command that makes it write this report.
+	Means string
+}
+
+// Source is one file or stream of a run.
+type Source struct {
+	Name string // relative to the sandbox's root; "stdout" for a stream
+	Data []byte
+	Cut  bool // the source was larger than what was kept of it
+}
+
+// Caps of every reader.
+const (
+	MaxBytes   = 64 << 20 // of all sources together
+	MaxSources = 10_000
+	MaxTests   = 200_000
+	MaxID      = 4 << 10 // bytes; longer ids are malformed
+	MaxMessage = 4 << 10 // bytes kept of a failure's text
+)
+
+// Status is what became of one test.
+type Status string
+
+const (
+	Passed  Status = "passed"
+	Failed  Status = "failed"  // an assertion did not hold
+	Errored Status = "error"   // it could not be run to its end: set-up, tear-down, collection, crash
+	Skipped Status = "skipped" // with or without a reason
+	XFailed Status = "xfailed" // an expected failure: no pass
+	XPassed Status = "xpassed" // an unexpected success: no pass
+	Missing Status = "missing" // never in a report: what a closed list says of an id that is not there
+	Unknown Status = "unknown" // a word that its runner does not have
+)
+
+// worse orders statuses: of two results for one id the later one here stays.
+var worse = map[Status]int{Passed: 0, XPassed: 1, XFailed: 2, Skipped: 3, Failed: 4, Errored: 5, Unknown: 6}
+
+// Kind says why a test did not pass, as far as its runner tells.
+type Kind string
+
+const (
+	KindNone      Kind = ""
+	KindAssertion Kind = "assertion" // an expectation was not met
+	KindException Kind = "exception" // the code raised something, or crashed
+	KindBuild     Kind = "build"     // syntax, import, compiler or linker error: nothing ran
+	KindTimeout   Kind = "timeout"   // the runner's own limit of a test
+)
+
+// Test is one test's result.
+type Test struct {
+	// ID is unique in its report and the same in every run: it holds the file,
+	// package or class as its runner spells it and no duration, address or
+	// temporary path. docs/test-reports.md has each format's form.
+	ID      string
+	Status  Status
+	Kind    Kind          // of what failed
+	Message string        // first lines of the failure, at most MaxMessage bytes
+	Took    time.Duration // 0: not told
+}
+
+// Counts is what a runner itself sums up; nil pointers are unknown.
+type Counts struct {
+	Total, Passed, Failed, Errors, Skipped *int
+}
+
+// Flag is something about a report that a reader of its tests must know.
+type Flag struct {
+	Kind   FlagKind `json:"kind"`
+	ID     string   `json:"id,omitempty"` // of the test, if it is about one
+	Detail string   `json:"detail"`
+}
+
+// FlagKind is a registered word.
+type FlagKind string
+
+const (
+	// FlagDuplicate: several results for one id; the worst stays.
+	FlagDuplicate FlagKind = "duplicate"
+	// FlagCounts: what the runner sums up is not what it lists.
+	FlagCounts FlagKind = "counts"
+	// FlagExit: the exit status is not one for such a report.
+	FlagExit FlagKind = "exit"
+	// FlagCut: the report ends before its runner's end mark, or was larger than kept.
+	FlagCut FlagKind = "cut"
+	// FlagStray: text inside of a structured report that its runner does not write.
+	FlagStray FlagKind = "stray"
+	// FlagBuild: something did not compile or import, so that tests are absent.
+	FlagBuild FlagKind = "build"
+	// FlagNamesake: two ids differ only in a way that other tools do not see (namesakes).
+	FlagNamesake FlagKind = "namesake"
+)
+
+// Voids reports whether a report with this flag cannot be trusted.
+func (k FlagKind) Voids() bool {
+	return k == FlagCounts || k == FlagExit || k == FlagCut || k == FlagStray
+}
+
+// Report is what a run of a runner claims.
+type Report struct {
+	Format Format
+	Tests  []Test // ids are unique; in the order of the sources
+	Counts Counts
+	Flags  []Flag
+}
+
+// Error says why there is no report at all.
+type Error struct {
+	Format Format
+	Source string
+	Line   int // from 1; 0: of no one line
+	Detail string
+}
+
+func (e *Error) Error() string {
+	at := e.Source
+	if e.Line > 0 {
+		at = fmt.Sprintf("%s:%d", at, e.Line)
+	}
+	return fmt.Sprintf("%s report %s: %s", e.Format, at, e.Detail)
+}
+
+// Void says why a report cannot be trusted, in one line; empty: nothing speaks
+// against it.
+func (r *Report) Void() string {
+	for _, f := range r.Flags {
+		if f.Kind.Voids() {
+			return string(f.Kind) + ": " + f.Detail
+		}
+	}
+	return ""
+}
+
+// Add puts a result into the report. Of two for one id the worse stays, and
+// the report is flagged; index is the caller's, by id.
+func (r *Report) Add(index map[string]int, t Test) error {
+	if len(t.ID) > MaxID {
+		return fmt.Errorf("a test's name of %d bytes (at most %d)", len(t.ID), MaxID)
+	}
+	if len(t.Message) > MaxMessage {
+		t.Message = strings.ToValidUTF8(t.Message[:MaxMessage], "")
+	}
+	i, again := index[t.ID]
+	if !again {
+		if len(r.Tests) == MaxTests {
+			return fmt.Errorf("more than %d tests", MaxTests)
+		}
+		index[t.ID] = len(r.Tests)
+		r.Tests = append(r.Tests, t)
+		return nil
+	}
+	r.Flags = append(r.Flags, Flag{FlagDuplicate, t.ID, fmt.Sprintf("%s and %s", r.Tests[i].Status, t.Status)})
+	if worse[t.Status] > worse[r.Tests[i].Status] {
+		r.Tests[i] = t
+	}
+	return nil
+}
