@@ -40,6 +40,10 @@ type Source struct {
 	Name string // relative to the sandbox's root; "stdout" for a stream
 	Data []byte
 	Cut  bool // the source was larger than what was kept of it
+	// Root is the absolute directory, in the sandbox, in which the command ran:
+	// a runner that writes absolute paths (Jest, Vitest, Mocha) has ids relative
+	// to it. Empty: they stay absolute.
+	Root string
 }
 
 // Caps of every reader.
@@ -49,6 +53,7 @@ const (
 	MaxTests   = 200_000
 	MaxID      = 4 << 10 // bytes; longer ids are malformed
 	MaxMessage = 4 << 10 // bytes kept of a failure's text
+	MaxFlags   = 1_000   // that do not void; of those that do, the first of each kind always stays
 )
 
 // Status is what became of one test.
@@ -134,6 +139,10 @@ type Report struct {
 	Tests  []Test // ids are unique; in the order of the sources
 	Counts Counts
 	Flags  []Flag
+
+	// broke is why the runner says that its run failed although no test of it
+	// did, in its own words; readers keep it for Agrees.
+	broke string
 }
 
 // Error says why there is no report at all.
@@ -163,15 +172,35 @@ func (r *Report) Void() string {
 	return ""
 }
 
-// Add puts a result into the report. Of two for one id the worse stays, and
-// the report is flagged; index is the caller's, by id.
+// flag notes something about the report. Their number is capped, since a
+// report can be all duplicates.
+func (r *Report) flag(kind FlagKind, id, detail string) {
+	if len(r.Flags) < MaxFlags || kind.Voids() && !r.flagged(kind) {
+		r.Flags = append(r.Flags, Flag{kind, id, detail})
+	}
+}
+
+func (r *Report) flagged(kind FlagKind) bool {
+	for _, f := range r.Flags {
+		if f.Kind == kind {
+			return true
+		}
+	}
+	return false
+}
+
+// Add puts a result into the report, its id on one line (see [line]). Of two
+// for one id the worse stays, and the report is flagged; index is the caller's,
+// by id.
 func (r *Report) Add(index map[string]int, t Test) error {
+	t.ID = line(t.ID)
 	if len(t.ID) > MaxID {
 		return fmt.Errorf("a test's name of %d bytes (at most %d)", len(t.ID), MaxID)
 	}
 	if len(t.Message) > MaxMessage {
-		t.Message = strings.ToValidUTF8(t.Message[:MaxMessage], "")
+		t.Message = t.Message[:MaxMessage]
 	}
+	t.Message = strings.ToValidUTF8(t.Message, "")
 	i, again := index[t.ID]
 	if !again {
 		if len(r.Tests) == MaxTests {
@@ -181,7 +210,7 @@ func (r *Report) Add(index map[string]int, t Test) error {
 		r.Tests = append(r.Tests, t)
 		return nil
 	}
-	r.Flags = append(r.Flags, Flag{FlagDuplicate, t.ID, fmt.Sprintf("%s and %s", r.Tests[i].Status, t.Status)})
+	r.flag(FlagDuplicate, t.ID, fmt.Sprintf("%s and %s", r.Tests[i].Status, t.Status))
 	if worse[t.Status] > worse[r.Tests[i].Status] {
 		r.Tests[i] = t
 	}
