@@ -75,7 +75,8 @@ internal/grade/checks:       internal/grade/report internal/strict trial
 internal/grade/program:      internal/grade/checks internal/grade/report internal/sandbox internal/image
 internal/grade/exploit:      internal/grade/checks internal/grade/report
 internal/grade:              task trial internal/sandbox internal/image internal/grade/checks internal/grade/report internal/grade/program
-internal/proof:              task trial internal/job internal/store internal/image internal/sandbox internal/grade/checks internal/grade/exploit internal/agent
+internal/leak:               internal/image
+internal/proof:              task trial internal/job internal/store internal/image internal/sandbox internal/grade/checks internal/leak
 
 internal/compare:            trial internal/stats internal/store
 internal/exchange:           task trial internal/store internal/grade/checks internal/grade/report

@@ -9,6 +9,7 @@ import (
 
 	"assay/examples"
 	"assay/internal/job"
+	"assay/internal/proof"
 )
 
 type demoCmd struct {
@@ -48,7 +49,7 @@ func (c *demoCmd) Run(ctx *boundCtx, a *app, g *grammar) error {
 	defer r.Close()
 
 	a.say("1. proving %d tasks: gold passes three times, doing nothing fails, each in a fresh copy", len(tasks))
-	proofs, err := a.prove(ctx, r, tasks, proveOptions{concurrent: c.Concurrent, grammar: g})
+	proofs, err := a.prove(ctx, r, tasks, proveOptions{config: proof.Config{Concurrent: c.Concurrent, Leaks: true}, grammar: g})
 	if err != nil {
 		return err
 	}

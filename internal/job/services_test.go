@@ -6,9 +6,7 @@ import (
 	"testing"
 
 	"assay/internal/image"
-	"assay/internal/store"
 	"assay/task"
-	"assay/trial"
 )
 
 // What a service runs is put together as Docker does it.
@@ -27,34 +25,6 @@ func TestArguments(t *testing.T) {
 	} {
 		if got := strings.Join(arguments(x.s, c), " "); got != x.want {
 			t.Errorf("%s: %q, want %q", name, got, x.want)
-		}
-	}
-}
-
-// A verdict that services which the agent had used took part in is no proof.
-func TestKeptServicesProveNothing(t *testing.T) {
-	tk := &task.Task{Dir: t.TempDir(), Name: "shop"}
-	digest, err := task.Digest(tk.Dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	view := func(services string, outcomes ...trial.Outcome) *store.View {
-		v := &store.View{}
-		for _, o := range outcomes {
-			one := &store.Trial{Task: tk.Name, Digest: digest}
-			one.Record.Outcome = o
-			one.Record.Modes = trial.Modes{Verifier: "sealed", Network: "none", VerifierNetwork: "none", Services: services}
-			v.Trials = append(v.Trials, one)
-		}
-		return v
-	}
-	for services, want := range map[string]bool{"": true, trial.ServicesKept: false} {
-		p, err := judge(tk, view(services, trial.Pass, trial.Pass, trial.Pass), view(services, trial.Fail), "test")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if p.Proved != want || !want && !slices.ContainsFunc(p.Reasons, func(r string) bool { return strings.Contains(r, "beside services") }) {
-			t.Errorf("services %q: %+v", services, p)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"assay/internal/sandbox"
 	"assay/task"
+	"assay/trial"
 )
 
 // uidChoice is the uid mode of a task's trials, agent and verifier alike, and
@@ -89,7 +90,11 @@ func provedMode(t *task.Task, digest string) sandbox.UIDMode {
 		return ""
 	}
 	b, err := io.ReadAll(io.LimitReader(f, maxProof))
-	var p Proof
+	var p struct { // what of internal/proof's form is needed here
+		Digest string      `json:"task_digest"`
+		Modes  trial.Modes `json:"modes"`
+		Proved bool        `json:"proved"`
+	}
 	if err != nil || json.Unmarshal(b, &p) != nil || !p.Proved || p.Digest != digest {
 		return ""
 	}

@@ -7,6 +7,14 @@ import (
 	"assay/trial"
 )
 
+// Names below a step's verifier/ and a task's tests/.
+const (
+	VerdictFile = "verdict.json"
+	// QuarantineFile names checks, one global id a line, that are left out of
+	// the closed lists because gold does not always pass them.
+	QuarantineFile = "quarantine.txt"
+)
+
 // Observation is what a grader saw of one step's work. Everything a verdict
 // rests on is in it.
 type Observation struct {

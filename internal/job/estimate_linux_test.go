@@ -1,7 +1,6 @@
 package job
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,105 +20,6 @@ import (
 	"assay/task"
 	"assay/trial"
 )
-
-func (w *world) prove(ctx context.Context, name string, tasks ...*task.Task) ([]Proof, error) {
-	return Prove(ctx, ProveConfig{Dir: filepath.Join(w.jobs, name), Tasks: tasks, Concurrent: 2, Gold: ProofArms{Gold: gold(), Idle: idle()}}, w.deps())
-}
-
-// proofFile reads a task's proof.json; nil if it has none.
-func proofFile(t *testing.T, x *task.Task) *Proof {
-	t.Helper()
-	b, err := os.ReadFile(filepath.Join(x.Dir, "proof.json"))
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	var p Proof
-	if err == nil {
-		err = json.Unmarshal(b, &p)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &p
-}
-
-// A sound task gets a proof that says what was shown, and under which
-// conditions; one that is not sound loses a stale one, with the reason.
-func TestProve(t *testing.T) {
-	w := newWorld(t)
-	sound := w.task("sound", nil)
-	digest, err := task.Digest(sound.Dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	tasks := []*task.Task{
-		sound,
-		w.task("gold-fails", files{"solution/solve.sh": "#!/bin/sh\n"}),
-		w.task("nop-passes", files{"tests/test.sh": "#!/bin/sh\necho 1 >/logs/verifier/reward.txt\n"}),
-		w.task("nop-inconclusive", files{"tests/test.sh": "#!/bin/sh\n[ -e answer ] && echo 1 >/logs/verifier/reward.txt\n"}),
-		w.task("live", files{"task.toml": taskTOML + "[verifier]\nenvironment_mode = \"shared\"\n"}),
-		w.task("broken", files{"task.toml": "[environment]\nworkdir = \"/app\"\n"}),
-	}
-	why := map[string]string{"gold-fails": "gold ended fail (unsolved)", "nop-passes": "doing nothing ended pass", "nop-inconclusive": "doing nothing ended inconclusive (reward_missing)",
-		"live": "graded live", "broken": "neither Dockerfile nor docker_image"}
-	for _, x := range tasks[1:] {
-		w.write(filepath.Join(x.Dir, "proof.json"), `{"v": 1, "proved": true}`)
-	}
-	proofs, err := w.prove(t.Context(), "prove", tasks...)
-	if err != nil || len(proofs) != len(tasks) {
-		t.Fatalf("%d proofs, %v", len(proofs), err)
-	}
-	for i, p := range proofs {
-		onDisk := proofFile(t, tasks[i])
-		if reason, bad := why[p.Task]; bad {
-			if p.Proved || onDisk != nil || !strings.Contains(strings.Join(p.Reasons, "\n"), reason) {
-				t.Errorf("%s: proved %v, on disk %v, reasons %q; want %q", p.Task, p.Proved, onDisk != nil, p.Reasons, reason)
-			}
-			continue
-		}
-		if d := cmp.Diff(&p, onDisk); d != "" {
-			t.Errorf("the proof on disk is another (-returned +read):\n%s", d)
-		}
-		if !p.Proved || p.V != 1 || p.Level != "basic" || p.Digest != digest || p.Image == "" || p.By != "test" || len(p.Runs) != 4 || len(p.Reasons) != 0 || p.ProvedAt.IsZero() {
-			t.Errorf("%+v", p)
-		}
-		if m := p.Modes; m.Backend != "ns" || m.UID == "" || m.Verifier != "sealed" || m.Network != "none" || m.VerifierNetwork != "none" {
-			t.Errorf("modes %+v", m)
-		}
-	}
-	if now, err := task.Digest(sound.Dir); err != nil || now != digest {
-		t.Errorf("the proof changed the task's digest: %s, %v", now, err)
-	}
-}
-
-// What infrastructure lost proves nothing and disproves nothing; neither does
-// an interruption.
-func TestProveKeepsAnOlderProof(t *testing.T) {
-	w := newWorld(t)
-	x := w.task("x", nil)
-	w.write(filepath.Join(x.Dir, "proof.json"), `{"v": 1, "proved": true}`)
-	w.spy.fail = func(what string) error {
-		if strings.Contains(what, "put /tests") {
-			return sandbox.ErrLost
-		}
-		return nil
-	}
-	proofs, err := w.prove(t.Context(), "lost", x)
-	if err != nil || len(proofs) != 1 || !proofs[0].Lost || proofs[0].Proved || proofFile(t, x) == nil {
-		t.Errorf("%+v, %v; proof on disk %v", proofs, err, proofFile(t, x))
-	}
-
-	ctx, cancel := context.WithCancel(t.Context())
-	w.spy.fail = func(what string) error {
-		if strings.Contains(what, "put /tests") {
-			cancel()
-		}
-		return nil
-	}
-	if _, err := w.prove(ctx, "stopped", x); !errors.Is(err, context.Canceled) || proofFile(t, x) == nil {
-		t.Errorf("%v; proof on disk %v", err, proofFile(t, x))
-	}
-}
 
 // A plan runs nothing and rests on earlier trials of the same tasks and agents.
 func TestEstimate(t *testing.T) {

@@ -1,0 +1,150 @@
+package cli
+
+import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+
+	"assay/internal/agent/command"
+	"assay/internal/agent/nop"
+	"assay/internal/agent/oracle"
+	"assay/internal/image"
+	"assay/internal/job"
+	"assay/internal/proof"
+	"assay/internal/sandbox"
+	"assay/task"
+)
+
+type taskProveCmd struct {
+	Paths      []string `arg:"" name:"path" help:"Task directories, or directories of them."`
+	Gold       int      `placeholder:"N" help:"Runs of the gold solution. Default: 2."`
+	NoLeaks    bool     `help:"Do not look for the solution in the image."`
+	Concurrent int      `short:"n" default:"2" placeholder:"N" help:"Trials at once."`
+	Image      string   `placeholder:"NAME" help:"Prove on this image instead of the task's own."`
+	UID        string   `name:"uid" enum:",single,subid,root" default:"" help:"User ids in sandboxes; the proof says which, and the task runs in the same. Default: single."`
+	Yes        bool     `short:"y" help:"Let tasks read the host variables they name."`
+	registryFlags
+}
+
+func (taskProveCmd) Help() string {
+	return `Gold must pass every time, doing nothing and an empty diff must fail, each in a fresh copy without a
+network. Checks that gold passes only sometimes are named; tests/quarantine.txt takes them out of a plan's lists.
+Gold may take at most half of the verifier's time and 80 % of the memory. Its lines must stand nowhere in the image's
+layers, in git's objects, archives or byte code. proof.json is written beside task.toml; it is no part of the task's
+digest. What is graded live or with network is never proved; a proof on the image "host" is a local one.
+
+Example:
+  assay task prove tasks
+
+Exit status: 0 all proved, 1 broke, 2 usage, 3 lost to infrastructure, 4 at least one is not sound.`
+}
+
+func (c *taskProveCmd) Run(ctx *boundCtx, a *app, g *grammar) error {
+	var tasks []*task.Task
+	for _, p := range c.Paths {
+		got, _, err := a.loadTasks(p, 0)
+		if err != nil {
+			return err
+		}
+		tasks = append(tasks, got...)
+	}
+	if c.Gold < 0 {
+		return usage(fmt.Errorf("--gold %d: a number of runs", c.Gold))
+	}
+	if err := a.allowHostEnv(tasks, c.Yes); err != nil {
+		return err
+	}
+	r, err := a.open(ctx, g)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	proofs, err := a.prove(ctx, r, tasks, proveOptions{
+		config:  proof.Config{Gold: c.Gold, Image: c.Image, UID: sandbox.UIDMode(c.UID), Concurrent: c.Concurrent, Leaks: !c.NoLeaks},
+		grammar: g, registries: c.registryFlags,
+	})
+	if err != nil {
+		return err
+	}
+	return a.printProofs(g, proofs)
+}
+
+type proveOptions struct {
+	config     proof.Config
+	grammar    *grammar
+	registries registryFlags
+}
+
+// prove runs the proof and writes proof.json beside each sound task.
+func (a *app) prove(ctx *boundCtx, r *rooms, tasks []*task.Task, o proveOptions) ([]proof.Proof, error) {
+	// What a killed process leaves there goes when the store is opened next,
+	// and with it what the proof's jobs lease.
+	tmp, err := r.images.Private()
+	if err != nil {
+		return nil, err
+	}
+	defer tmp.Close()
+	deps, err := a.deps(o.grammar, r, "")
+	if err != nil {
+		return nil, err
+	}
+	if deps.Fetch, err = a.fetcher(o.grammar, r.images, o.registries); err != nil {
+		return nil, err
+	}
+	p := a.progress(false)
+	deps.OnEvent = p.event
+	defer p.done()
+	cfg := o.config
+	cfg.Dir, cfg.Tasks, cfg.Arms = string(tmp.Path("prove")), tasks, proofAgents()
+	cfg.Git, _ = exec.LookPath("git") // without it, notes say what was not looked at
+	cfg.Cache = image.HostPath(filepath.Join(string(r.images.Root()), "lines"))
+	return proof.Prove(ctx, cfg, deps)
+}
+
+// emptyDiff works and leaves everything as it was.
+const emptyDiff = `touch .assay-empty-diff 2>/dev/null; rm -f .assay-empty-diff; ls -la`
+
+// proofAgents are the arms of a proof.
+func proofAgents() proof.Arms {
+	return proof.Arms{
+		Gold:  job.Arm{Spec: "oracle", Agent: oracle.New()},
+		Idle:  job.Arm{Spec: "nop", Agent: nop.New()},
+		Empty: job.Arm{Spec: "empty-diff", From: "command:" + emptyDiff, Agent: command.New(emptyDiff)},
+	}
+}
+
+func (a *app) printProofs(g *grammar, proofs []proof.Proof) error {
+	bad, lost := 0, 0
+	tw := tabwriter.NewWriter(a.Stdout, 0, 4, 2, ' ', 0)
+	for _, p := range proofs {
+		switch {
+		case p.Lost:
+			lost++
+		case !p.Proved:
+			bad++
+		}
+		if g.JSON {
+			if err := a.emit("proof", p); err != nil {
+				return err
+			}
+			continue
+		}
+		word := p.Words()
+		if !p.Proved {
+			word = "NOT PROVED"
+		}
+		fmt.Fprintf(tw, "%s\t%s\t%s\n", p.Task, word, strings.Join(append(p.Reasons, p.Notes...), "; "))
+	}
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	switch {
+	case lost > 0:
+		return partial(nil)
+	case bad > 0:
+		return gate(nil)
+	}
+	return nil
+}

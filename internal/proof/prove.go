@@ -1,0 +1,269 @@
+package proof
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sort"
+	"time"
+
+	"assay/internal/grade/checks"
+	"assay/internal/image"
+	"assay/internal/job"
+	"assay/internal/sandbox"
+	"assay/internal/store"
+	"assay/task"
+	"assay/trial"
+)
+
+// Arms are the agents of a proof.
+type Arms struct {
+	Gold  job.Arm
+	Idle  job.Arm // does nothing
+	Empty job.Arm // works, and leaves everything as it was
+}
+
+// Config asks for the proof of some tasks.
+type Config struct {
+	Dir        string // of the jobs that run the proof; the caller removes it
+	Tasks      []*task.Task
+	Level      Level // zero: Quick
+	Gold       int   // runs of the gold solution; zero: 2, or 5 at the full level
+	Image      string
+	UID        sandbox.UIDMode // zero: the backend's first, whatever an older proof says
+	Concurrent int
+	Arms       Arms
+	Leaks      bool           // look for the solution where an agent could read it
+	Git        string         // the program, to look into repositories; empty: there is none
+	Cache      image.HostPath // of what shared layers hold; empty: none
+}
+
+// Prove shows what the level asks for. A proved task gets its proof.json; one
+// that is not loses a stale one.
+func Prove(ctx context.Context, cfg Config, deps job.Deps) ([]Proof, error) {
+	if cfg.Level == "" {
+		cfg.Level = Quick
+	}
+	if cfg.Gold == 0 {
+		cfg.Gold = map[Level]int{Quick: 2, Full: 5}[cfg.Level]
+	}
+	base := job.Config{Tasks: cfg.Tasks, Image: cfg.Image, UID: cfg.UID, Concurrent: cfg.Concurrent}
+	if m := deps.Backend.Capabilities().UIDModes; base.UID == "" && len(m) > 0 {
+		base.UID = m[0]
+	}
+	gold, idle := base, base
+	gold.Dir, gold.Arms, gold.Attempts = filepath.Join(cfg.Dir, "gold"), []job.Arm{cfg.Arms.Gold}, cfg.Gold
+	idle.Dir, idle.Arms, idle.Attempts = filepath.Join(cfg.Dir, "nop"), []job.Arm{cfg.Arms.Idle, cfg.Arms.Empty}, 1
+	run := &runs{cfg: cfg, deps: deps, goldDir: gold.Dir, trials: map[string][]*store.Trial{}}
+	for _, c := range []job.Config{gold, idle} {
+		defer deps.Images.Release(image.HostPath(c.Dir))
+		v, err := runJob(ctx, c, deps)
+		if err != nil {
+			return nil, err
+		}
+		for _, tr := range v.Trials {
+			run.trials[tr.Task] = append(run.trials[tr.Task], tr)
+		}
+	}
+	leaks, err := run.leaks(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var proofs []Proof
+	for i, t := range cfg.Tasks {
+		p, err := run.judge(t)
+		if err != nil {
+			return proofs, err
+		}
+		p.addLeaks(leaks[i])
+		p.conclude()
+		if err := p.save(t.Dir); err != nil {
+			return proofs, err
+		}
+		proofs = append(proofs, p)
+	}
+	return proofs, nil
+}
+
+// runJob runs one job of a proof to its end. Half a proof is none, and says
+// nothing about an older one.
+func runJob(ctx context.Context, c job.Config, deps job.Deps) (*store.View, error) {
+	if _, err := job.Run(ctx, c, deps); err != nil {
+		return nil, fmt.Errorf("prove: %w", err)
+	}
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("prove: %w", context.Cause(ctx))
+	}
+	v, err := store.Read(c.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("prove: %w", err)
+	}
+	return v, nil
+}
+
+// runs are the trials that a proof rests on, by task.
+type runs struct {
+	cfg     Config
+	deps    job.Deps
+	goldDir string
+	trials  map[string][]*store.Trial
+}
+
+// judge reads a task's runs and says what they show.
+func (r *runs) judge(t *task.Task) (Proof, error) {
+	digest, err := task.Digest(t.Dir)
+	if err != nil {
+		return Proof{}, err
+	}
+	p := Proof{V: 2, Level: r.cfg.Level, Task: t.Name, Digest: digest, ProvedAt: time.Now().UTC(), By: r.deps.Version}
+	passed := 0
+	failed := map[string]int{} // runs of gold in which a check failed
+	for _, tr := range r.trials[t.Name] {
+		rec := tr.Record
+		p.Runs = append(p.Runs, Run{Agent: tr.Agent, Outcome: rec.Outcome, Cause: rec.Cause, Millis: tr.Millis()})
+		gold := tr.Agent == r.cfg.Arms.Gold.Spec
+		switch {
+		case tr.Digest != digest:
+			p.because("the task changed while it was being proved")
+		case rec.Outcome == trial.Infra:
+			p.Lost = true
+			p.because("%s: %s: %s", tr.Agent, rec.Cause, rec.Detail)
+		case gold && rec.Outcome == trial.Pass:
+			passed++
+			p.Image, p.Modes, p.Evidence = rec.Image.ID, rec.Modes, rec.Evidence
+			p.Local = p.Local || rec.Image.Source == image.HostName
+		case gold:
+			p.because("gold ended %s (%s) %s", rec.Outcome, rec.Cause, rec.Detail)
+		case rec.Outcome != trial.Fail:
+			p.because("%s ended %s (%s) instead of fail", r.doing(tr.Agent), rec.Outcome, rec.Cause)
+		}
+		if gold {
+			if err := failures(tr, failed); err != nil {
+				return p, err
+			}
+			p.measure(t, rec)
+		}
+		p.modes(rec.Modes)
+	}
+	if want := r.cfg.Gold + 2; len(p.Runs) != want && len(p.Reasons) == 0 {
+		p.because("only %d of %d runs ended", len(p.Runs), want)
+	}
+	for id, n := range failed {
+		if n < r.cfg.Gold {
+			p.Unstable = append(p.Unstable, id)
+		}
+	}
+	sort.Strings(p.Unstable)
+	if len(p.Unstable) > 0 {
+		p.because("%d checks are unstable, the first %s: put them into tests/%s", len(p.Unstable), p.Unstable[0], checks.QuarantineFile)
+	}
+	p.room()
+	if passed != r.cfg.Gold && len(p.Reasons) == 0 {
+		p.because("gold passed %d of %d runs", passed, r.cfg.Gold)
+	}
+	return p, nil
+}
+
+func (r *runs) doing(agent string) string {
+	if agent == r.cfg.Arms.Empty.Spec {
+		return "an empty diff"
+	}
+	return "doing nothing"
+}
+
+func (p *Proof) because(format string, a ...any) {
+	p.Reasons = append(p.Reasons, fmt.Sprintf(format, a...))
+}
+
+// modes refuses what no proof can be made under.
+func (p *Proof) modes(m trial.Modes) {
+	if m.Verifier == string(task.VerifierLive) || m.Network != "none" || m.VerifierNetwork != "none" {
+		p.because("graded live or with network: cannot be proved")
+	}
+	if m.Services != "" {
+		p.because("graded beside services that the agent had used: cannot be proved")
+	}
+}
+
+// conclude decides by the reasons.
+func (p *Proof) conclude() {
+	slices.Sort(p.Reasons)
+	p.Reasons = slices.Compact(p.Reasons)
+	p.Proved = len(p.Reasons) == 0
+}
+
+// stepDir is where a step's files are.
+func stepDir(tr *store.Trial, st store.StepFiles) string {
+	if st.Step == "" {
+		return tr.Dir
+	}
+	return filepath.Join(tr.Dir, "steps", st.Step)
+}
+
+// failures counts, by check, the runs in which an expected one failed.
+func failures(tr *store.Trial, failed map[string]int) error {
+	for _, st := range tr.Steps {
+		b, err := os.ReadFile(filepath.Join(stepDir(tr, st), "verifier", checks.VerdictFile))
+		if os.IsNotExist(err) {
+			continue
+		}
+		var v checks.Verdict
+		if err == nil {
+			err = json.Unmarshal(b, &v)
+		}
+		if err != nil {
+			return fmt.Errorf("prove: verdict of %s: %w", tr.Name, err)
+		}
+		for _, l := range []checks.List{v.FailToPass, v.PassToPass} {
+			for id := range l.Failed {
+				failed[id]++
+			}
+		}
+	}
+	return nil
+}
+
+// measure keeps the worst of what gold's grading took.
+func (p *Proof) measure(t *task.Task, rec trial.Record) {
+	h := Headroom{}
+	for _, ph := range rec.Phases {
+		if ph.Phase == trial.PhaseTests {
+			h.TestsMillis += ph.Millis
+		}
+	}
+	for i := range t.Steps {
+		h.LimitMillis += float64(t.Key(i).Timeout) / float64(time.Millisecond)
+	}
+	h.RSSBytes = rec.Use.MaxRSSBytes
+	if mb := t.Config.Environment.MemoryMB; mb != nil && *mb > 0 {
+		b := int64(*mb) << 20
+		h.LimitBytes = &b
+	}
+	if h.LimitMillis > 0 {
+		h.TimeShare = h.TestsMillis / h.LimitMillis
+	}
+	if h.RSSBytes != nil && h.LimitBytes != nil {
+		s := float64(*h.RSSBytes) / float64(*h.LimitBytes)
+		h.MemShare = &s
+	}
+	if p.Headroom == nil || h.TimeShare > p.Headroom.TimeShare || h.MemShare != nil && (p.Headroom.MemShare == nil || *h.MemShare > *p.Headroom.MemShare) {
+		p.Headroom = &h
+	}
+}
+
+// room says whether gold's grading has headroom enough.
+func (p *Proof) room() {
+	h := p.Headroom
+	if h == nil {
+		return
+	}
+	if h.TimeShare > maxTimeShare {
+		p.because("gold's tests took %.0f %% of the verifier's time (at most %.0f %%): raise [verifier].timeout_sec", 100*h.TimeShare, 100*maxTimeShare)
+	}
+	if h.MemShare != nil && *h.MemShare > maxMemShare {
+		p.because("gold took %.0f %% of the memory (at most %.0f %%): raise [environment].memory_mb", 100**h.MemShare, 100*maxMemShare)
+	}
+}
