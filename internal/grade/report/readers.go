@@ -8,7 +8,14 @@ import (
 // Readers lists every format that a check plan may name, in the order of
 // docs/test-reports.md.
 func Readers() []Reader {
-	return []Reader{}
+	return []Reader{
+		pytestJUnit(),
+		pytestLog(),
+		unittestLog(),
+		djangoLog(),
+		jestJSON(),
+		vitestJSON(),
+	}
 }
 
 // ReaderOf finds a format's reader.

@@ -1,0 +1,22 @@
+package report
+
+import _ "embed"
+
+//go:embed support/assay_pytest.py
+var supportPytest []byte
+
+//go:embed support/assay_unittest.py
+var supportUnittest []byte
+
+// Support is the file that makes a format's runner write its report, where the
+// runner cannot by itself: a plan places it below its tests/ and names it in
+// its command. ok is false where the runner needs none.
+func Support(f Format) (name string, data []byte, ok bool) {
+	switch f {
+	case "pytest-log":
+		return "assay_pytest.py", supportPytest, true
+	case "unittest", "django":
+		return "assay_unittest.py", supportUnittest, true
+	}
+	return "", nil, false
+}

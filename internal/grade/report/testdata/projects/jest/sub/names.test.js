@@ -1,0 +1,2 @@
+// A namesake of ../names.test.js.
+test('twice', () => {});
