@@ -23,6 +23,9 @@ type Fault struct {
 // TOML decodes b into v, over what stands there, and returns what is wrong;
 // nothing when all is right.
 func TOML(b []byte, v any) []Fault {
+	if line, deep := nested(b); deep {
+		return []Fault{{Line: line, Column: 1, Err: fmt.Errorf("lists or tables nested deeper than %d", maxNesting)}}
+	}
 	err := toml.NewDecoder(bytes.NewReader(b)).DisallowUnknownFields().Decode(v)
 	var unknown *toml.StrictMissingError
 	var wrong *toml.DecodeError

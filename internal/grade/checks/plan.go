@@ -22,139 +22,146 @@ type Plan struct {
 	// Protected paths are put back from the task before grading and shown
 	// read-only to the agent: relative to the working directory, or absolute; a
 	// directory stands for all below it.
-	Protected []string `toml:"protected"`
+	Protected []string `toml:"protected,omitempty"`
 	// Forbidden paths (globs with **, relative to the working directory or
 	// absolute) end the trial as forbidden_change if the end state changed one.
-	Forbidden []string `toml:"forbidden"`
+	Forbidden []string `toml:"forbidden,omitempty"`
 	// Place lays a directory below tests/ over a directory of the sandbox, just
 	// before the commands run: "repo" = "." puts tests/repo over the workspace.
 	// What is placed is protected.
-	Place map[string]string `toml:"place"`
+	Place map[string]string `toml:"place,omitempty"`
 
-	Commands   []Command   `toml:"commands"`
-	Cases      []Cases     `toml:"cases"`
-	State      []State     `toml:"state"`
-	Milestones []Milestone `toml:"milestones"`
-	Spec       []Spec      `toml:"spec"`
-	EdgeCases  []EdgeCase  `toml:"edge_cases"`
-	Needs      Needs       `toml:"needs"`
+	Commands   []Command   `toml:"commands,omitempty"`
+	Cases      []Cases     `toml:"cases,omitempty"`
+	State      []State     `toml:"state,omitempty"`
+	Milestones []Milestone `toml:"milestones,omitempty"`
+	Spec       []Spec      `toml:"spec,omitempty"`
+	EdgeCases  []EdgeCase  `toml:"edge_cases,omitempty"`
+	Needs      Needs       `toml:"needs,omitempty"`
+
+	digest string // of the file that was read and the lists it names
 }
 
 // Command runs in the verifier's sandbox, one after the other in the plan's
 // order, each until it ends; its status is kept outside.
 type Command struct {
-	Name       string            `toml:"name"`
-	Run        string            `toml:"run"`  // by /bin/sh -c; this or Args
-	Args       []string          `toml:"args"` // without a shell
-	Dir        string            `toml:"dir"`  // empty: the working directory; relative to it, or absolute
-	Env        map[string]string `toml:"env"`
-	User       string            `toml:"user"` // empty: the verifier's
-	TimeoutSec float64           `toml:"timeout_sec"`
+	Name       string            `toml:"name,omitempty"`
+	Run        string            `toml:"run,omitempty"`  // by /bin/sh -c; this or Args
+	Args       []string          `toml:"args,omitempty"` // without a shell
+	Dir        string            `toml:"dir,omitempty"`  // empty: the working directory; relative to it, or absolute
+	Env        map[string]string `toml:"env,omitempty"`
+	User       string            `toml:"user,omitempty"` // empty: the verifier's
+	TimeoutSec float64           `toml:"timeout_sec,omitempty"`
 
 	// Report is the format of what it leaves; empty: there is none, and the
-	// command is one check of its own, with its name as id, passed by status 0.
-	Report report.Format `toml:"report"`
-	Files  []string      `toml:"files"` // where the report lies; patterns; absolute or relative to the working directory
+	// command is one check of its own, with its name as id ("smoke:smoke"),
+	// passed by status 0: fail-to-pass unless pass_to_pass names it.
+	Report report.Format `toml:"report,omitempty"`
+	Files  []string      `toml:"files,omitempty"` // where the report lies; patterns; absolute or relative to the working directory
 	// Separate: the candidate's code runs in another process and as another
 	// user than the assertions, by what the command itself does. The author's
 	// claim; `assay task attack` tries it.
-	Separate bool `toml:"separate"`
+	Separate bool `toml:"separate,omitempty"`
 
-	FailToPass []string `toml:"fail_to_pass"`
-	PassToPass []string `toml:"pass_to_pass"`
+	FailToPass []string `toml:"fail_to_pass,omitempty,multiline"`
+	PassToPass []string `toml:"pass_to_pass,omitempty,multiline"`
 	// FailToPassFile and PassToPassFile hold further ids, one a line, below tests/.
-	FailToPassFile string `toml:"fail_to_pass_file"`
-	PassToPassFile string `toml:"pass_to_pass_file"`
+	FailToPassFile string `toml:"fail_to_pass_file,omitempty"`
+	PassToPassFile string `toml:"pass_to_pass_file,omitempty"`
 
-	Canaries []Canary `toml:"canaries"`
+	Canaries []Canary `toml:"canaries,omitempty"`
+
+	more struct{ failToPass, passToPass []string } // of the files
 }
 
 // Canary is a change of one expectation of a real test, which makes that test
 // wrong: in a run of its own, in which it must fail. A report in which it
 // passes was not made by the test.
 type Canary struct {
-	File   string   `toml:"file"`   // below tests/
-	Old    string   `toml:"old"`    // text that occurs there exactly once
-	New    string   `toml:"new"`    // what stands there in the canary run
-	Breaks []string `toml:"breaks"` // ids, at least one, that then fail
+	File   string   `toml:"file,omitempty"`   // below tests/
+	Old    string   `toml:"old,omitempty"`    // text that occurs there exactly once
+	New    string   `toml:"new,omitempty"`    // what stands there in the canary run
+	Breaks []string `toml:"breaks,omitempty"` // ids, at least one, that then fail
 }
 
 // Cases are checks of a plain program or function: the assertions are assay's
 // own process, only input and output cross, and each case has a fresh state.
 type Cases struct {
-	Name string `toml:"name"`
-	File string `toml:"file"` // below tests/: one JSON object a line, form in docs/check-plans.md
+	Name string `toml:"name,omitempty"`
+	File string `toml:"file,omitempty"` // below tests/: one JSON object a line, form in docs/check-plans.md
 	// Run is the program; Call instead names a file and how its functions are
 	// called: "python", "javascript", "go".
-	Run      []string `toml:"run"`
-	Call     string   `toml:"call"`
-	Source   string   `toml:"source"` // with Call: the file that holds the functions
-	Dir      string   `toml:"dir"`
-	Compare  string   `toml:"compare"` // "exact", "text" (white space at line ends), "tokens", "numbers", "json", "sql"
-	AbsTol   float64  `toml:"abs_tol"`
-	RelTol   float64  `toml:"rel_tol"`
-	TimeSec  float64  `toml:"timeout_sec"` // of one case
-	MemoryMB int64    `toml:"memory_mb"`
+	Run      []string `toml:"run,omitempty"`
+	Call     string   `toml:"call,omitempty"`
+	Source   string   `toml:"source,omitempty"` // with Call: the file that holds the functions
+	Dir      string   `toml:"dir,omitempty"`
+	Compare  string   `toml:"compare,omitempty"` // "exact", "text" (white space at line ends), "tokens", "numbers", "json", "sql"
+	AbsTol   float64  `toml:"abs_tol,omitempty"`
+	RelTol   float64  `toml:"rel_tol,omitempty"`
+	TimeSec  float64  `toml:"timeout_sec,omitempty"` // of one case
+	MemoryMB int64    `toml:"memory_mb,omitempty"`
 	// PassToPass ids; all other cases are fail-to-pass.
-	PassToPass []string `toml:"pass_to_pass"`
+	PassToPass []string `toml:"pass_to_pass,omitempty,multiline"`
+
+	ids []string // of all cases, in the file's order
 }
 
 // State is an assertion on the end state after the commands: of a path, read
 // without running anything, or of a command's output.
 type State struct {
-	Name string `toml:"name"`
+	Name string `toml:"name,omitempty"`
 	// Baseline: it held before the agent began, so it is pass-to-pass.
-	Baseline bool `toml:"baseline"`
+	Baseline bool `toml:"baseline,omitempty"`
 
-	Path     string  `toml:"path"` // absolute, or relative to the working directory
-	Absent   bool    `toml:"absent"`
-	Type     string  `toml:"type"` // "file", "dir", "link"
-	Mode     string  `toml:"mode"` // octal: "0644"
-	UID      *int    `toml:"uid"`
-	GID      *int    `toml:"gid"`
-	Target   string  `toml:"target"` // of a link
-	SHA256   string  `toml:"sha256"`
-	Equals   *string `toml:"equals"`
-	Contains string  `toml:"contains"`
-	Matches  string  `toml:"matches"` // RE2
+	Path     string  `toml:"path,omitempty"` // absolute, or relative to the working directory
+	Absent   bool    `toml:"absent,omitempty"`
+	Type     string  `toml:"type,omitempty"` // "file", "dir", "link"
+	Mode     string  `toml:"mode,omitempty"` // octal: "0644"
+	UID      *int    `toml:"uid,omitempty"`
+	GID      *int    `toml:"gid,omitempty"`
+	Target   string  `toml:"target,omitempty"` // of a link
+	SHA256   string  `toml:"sha256,omitempty"`
+	Equals   *string `toml:"equals,omitempty"`
+	Contains string  `toml:"contains,omitempty"`
+	Matches  string  `toml:"matches,omitempty"` // RE2
 
 	// NoProcess: no process whose name or command line matches this is alive
 	// when the commands have ended (live verification only sees the agent's).
-	NoProcess string `toml:"no_process"`
+	NoProcess string `toml:"no_process,omitempty"`
 
-	Run        string  `toml:"run"` // by /bin/sh -c; Equals, Contains, Matches are about its output
-	Exit       *int    `toml:"exit"`
-	TimeoutSec float64 `toml:"timeout_sec"`
+	Run        string  `toml:"run,omitempty"` // by /bin/sh -c; Equals, Contains, Matches are about its output
+	Exit       *int    `toml:"exit,omitempty"`
+	TimeoutSec float64 `toml:"timeout_sec,omitempty"`
 }
 
 // Milestone is a group of checks; milestones are in order, and one is reached
 // when all of its checks and all milestones before it are.
 type Milestone struct {
-	Name   string   `toml:"name"`
-	Weight float64  `toml:"weight"` // zero: 1
-	Checks []string `toml:"checks"`
+	Name   string   `toml:"name,omitempty"`
+	Weight float64  `toml:"weight,omitempty"` // zero: 1
+	Checks []string `toml:"checks,omitempty"`
 }
 
 // Spec is a sentence of the statement, and what checks it.
 type Spec struct {
-	ID     string   `toml:"id"`
-	Text   string   `toml:"text"`
-	Checks []string `toml:"checks"`
+	ID     string   `toml:"id,omitempty"`
+	Text   string   `toml:"text,omitempty"`
+	Checks []string `toml:"checks,omitempty"`
 }
 
 // EdgeCase is a named corner, and what checks it.
 type EdgeCase struct {
-	Name   string   `toml:"name"`
-	Checks []string `toml:"checks"`
+	Name   string   `toml:"name,omitempty"`
+	Checks []string `toml:"checks,omitempty"`
 }
 
 // Needs are what the gold solution's grading takes, measured by
 // `assay task prove` or written by hand.
 type Needs struct {
-	MemoryMB int64   `toml:"memory_mb"`
-	DiskMB   int64   `toml:"disk_mb"`
-	CPUs     float64 `toml:"cpus"`
-	TimeSec  float64 `toml:"time_sec"`
+	MemoryMB int64   `toml:"memory_mb,omitempty"`
+	DiskMB   int64   `toml:"disk_mb,omitempty"`
+	CPUs     float64 `toml:"cpus,omitempty"`
+	TimeSec  float64 `toml:"time_sec,omitempty"`
 }
 
 // Timeout of a command; zero means what the verifier has left.

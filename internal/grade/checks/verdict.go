@@ -19,12 +19,19 @@ const (
 // rests on is in it.
 type Observation struct {
 	Attempted bool     // the agent did anything at all, as far as its recorder knows
-	Changed   []string // absolute paths that the end state changed; of a patch, the crossing ones and those left behind
-	Commands  []Ran    // of the plan, in its order; fewer where one could not be tried
+	Untouched bool     // the end state is known to be what the agent began with
+	// Changed are the absolute paths that the end state changed, of a removed
+	// directory also those below it; of a patch, the crossing ones and those
+	// left behind.
+	Changed []string
+	Workdir   string   // what the plan's relative paths are below
+	Commands  []Ran    // of the plan; one that could not be tried may be left out. The order does not matter
 	Canary    []Ran    // the same commands with the canaries in place; nil: there was no such run
-	Planted   []int    // per command of the plan with canaries: how many of them were in place
-	Cases     []CasesRan
-	State     []StateSeen
+	// Planted says which canaries of a command were in place in the canary run:
+	// indices into [Command].Canaries, by the command's name.
+	Planted map[string][]int
+	Cases   []CasesRan
+	State   []StateSeen
 	// Tampered lists protected or placed paths whose content was not the
 	// grader's any more when the commands had ended.
 	Tampered []string
@@ -36,10 +43,10 @@ type Ran struct {
 	NotStarted  string // why it could not be started; empty: it ran
 	Exit        int
 	Signal      syscall.Signal
-	TimedOut    bool
-	OutOfMemory bool
+	TimedOut    bool           // the grader ended it
+	OutOfMemory bool           // it, or a process below it, was killed for its memory
 	Report      *report.Report // nil: none, or one that cannot be read
-	ReportErr   string         // why it cannot be read
+	ReportErr   string         // why it cannot be read; empty: it left none
 }
 
 // CasesRan are the results of one group of cases.
@@ -67,10 +74,14 @@ type Verdict struct {
 	Cause    trial.Cause    `json:"cause"`
 	Void     string         `json:"void,omitempty"` // why nothing here can be trusted
 
-	// Resolved: every expected check passed, as SWE-bench counts it. Strict:
-	// also nothing else that was reported failed, and every exit status is 0.
+	// Resolved: every expected check passed, as SWE-bench counts it, and
+	// nothing voids or forbids it. Strict: also nothing else that was reported
+	// failed, and every exit status is 0.
 	Resolved bool `json:"resolved"`
 	Strict   bool `json:"strict"`
+	// Partial is the share of fail-to-pass that passed, times that of
+	// pass-to-pass; 0 if void or forbidden. It stands beside the verdict.
+	Partial float64 `json:"partial"`
 
 	FailToPass List `json:"fail_to_pass"`
 	PassToPass List `json:"pass_to_pass"`
@@ -109,8 +120,8 @@ type CommandVerdict struct {
 	Ended   string        `json:"ended,omitempty"`
 	Report  report.Format `json:"report,omitempty"`
 	Tests   int           `json:"tests"`
-	Planted int           `json:"canaries"`
-	Broken  []string      `json:"canaries_passed,omitempty"` // ids that had to fail and did not
+	Planted int           `json:"canaries"` // in place in the canary run
+	Broken  []string      `json:"canaries_passed,omitempty"` // ids that had to fail there and did not
 }
 
 // Group is how far a milestone, a spec item or an edge case came.
@@ -122,8 +133,15 @@ type Group struct {
 	Weight  float64 `json:"weight,omitempty"`
 }
 
-// Flag is a report's flag, with the command whose report it is.
+// Flag is something to know about a command's report. Its words are in
+// verifier/evidence.json, as they may hold what differs from run to run.
 type Flag struct {
-	Command string `json:"command"`
-	report.Flag
+	Command string          `json:"command"`
+	Run     string          `json:"run,omitempty"` // "canary": of the canary run
+	Kind    report.FlagKind `json:"kind"`
+	ID      string          `json:"id,omitempty"` // of the test, as the report spells it
 }
+
+// FlagCanary says that an id which no canary breaks is not in the canary run
+// what it is in the other: it is unstable, or somebody knew which run it was.
+const FlagCanary report.FlagKind = "canary"
