@@ -18,15 +18,15 @@ const (
 // Observation is what a grader saw of one step's work. Everything a verdict
 // rests on is in it.
 type Observation struct {
-	Attempted bool     // the agent did anything at all, as far as its recorder knows
-	Untouched bool     // the end state is known to be what the agent began with
+	Attempted bool // the agent did anything at all, as far as its recorder knows
+	Untouched bool // the end state is known to be what the agent began with
 	// Changed are the absolute paths that the end state changed, of a removed
 	// directory also those below it; of a patch, the crossing ones and those
 	// left behind.
-	Changed []string
-	Workdir   string   // what the plan's relative paths are below
-	Commands  []Ran    // of the plan; one that could not be tried may be left out. The order does not matter
-	Canary    []Ran    // the same commands with the canaries in place; nil: there was no such run
+	Changed  []string
+	Workdir  string // what the plan's relative paths are below
+	Commands []Ran  // of the plan; one that could not be tried may be left out. The order does not matter
+	Canary   []Ran  // the same commands with the canaries in place; nil: there was no such run
 	// Planted says which canaries of a command were in place in the canary run:
 	// indices into [Command].Canaries, by the command's name.
 	Planted map[string][]int
@@ -120,7 +120,7 @@ type CommandVerdict struct {
 	Ended   string        `json:"ended,omitempty"`
 	Report  report.Format `json:"report,omitempty"`
 	Tests   int           `json:"tests"`
-	Planted int           `json:"canaries"` // in place in the canary run
+	Planted int           `json:"canaries"`                  // in place in the canary run
 	Broken  []string      `json:"canaries_passed,omitempty"` // ids that had to fail there and did not
 }
 
