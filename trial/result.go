@@ -170,6 +170,7 @@ type Modes struct {
 	Network         string `json:"network"`            // the agent's: "none", "allowlist", "full"
 	VerifierNetwork string `json:"verifier_network"`   // the verifier's
 	Services        string `json:"services,omitempty"` // ServicesKept, or empty: there were none
+	Seal            string `json:"seal,omitempty"`     // the image that holds what the verifier installed before; empty: nothing is sealed
 	Outlet          string `json:"outlet,omitempty"`   // what led the agent's network out: "proxy", "interface", both with "+"
 }
 

@@ -31,6 +31,7 @@ type runCmd struct {
 	Network    string        `enum:"none,allowlist,full" default:"none" help:"The most network that a task gets of what it asks for: none, an allow-list (the task's own hosts and --allow-host), or full (every public address)."`
 	AllowHost  []string      `name:"allow-host" placeholder:"HOST" help:"Let sandboxes reach a host besides those of their task: NAME, *.SUFFIX, ADDRESS or CIDR, with an optional :PORT; NAME@private may resolve to a private address. Repeatable; without --network it means --network allowlist."`
 	UID        string        `name:"uid" enum:",single,subid,root" default:"" help:"User ids in sandboxes: single, one id and faked owners; subid or root, all ids and real owners (see docs/uid-modes.md). Default: the mode the task was proved in, else single."`
+	Unmet      string        `enum:"refuse,skip,run" default:"refuse" help:"What becomes of tasks that declare a network or a live verifier which this job does not give: refuse the job, skip them aloud, or run them all the same."`
 	Plan       bool          `help:"Print trials, expected time, the images with what must be fetched, free disk, and the smallest difference this sample can show; run nothing."`
 	Pilot      int           `placeholder:"N" help:"Run only one attempt of each agent at the first N tasks, then print what the rest would take. The same command without --pilot goes on."`
 	MinFree    bytesFlag     `name:"min-free" default:"1G" placeholder:"SIZE" help:"Begin nothing while the disk of the store or of the job has less room: the job pauses, and goes on by itself. 0: never pause."`
@@ -155,6 +156,10 @@ func (c *runCmd) Run(ctx *boundCtx, a *app, g *grammar) error {
 	if err := cfg.Impossible(); err != nil {
 		return usage(err)
 	}
+	if err := a.unmet(&cfg, c.Unmet); err != nil {
+		return err
+	}
+	tasks = cfg.Tasks
 	if c.Pilot > 0 && !c.Plan {
 		if c.JobName == "" {
 			return usagef("--pilot needs --job-name: the same command without --pilot goes on with that job")

@@ -2,6 +2,7 @@ package grade
 
 import (
 	"context"
+	"slices"
 
 	"assay/internal/sandbox"
 	"assay/task"
@@ -47,10 +48,11 @@ func (a *Ahead) Close() {
 
 // pristine is the image as it is.
 func (r Request) pristine() sandbox.Spec {
-	return sandbox.Spec{Image: r.Image, Limits: r.Limits, UID: r.UID, Network: r.Network, Egress: r.Egress}
+	return sandbox.Spec{Image: r.Image, Extra: r.Seal, Limits: r.Limits, UID: r.UID, Network: r.Network, Egress: r.Egress}
 }
 
-// create takes the sandbox that was made ahead if it is what the spec asks for.
+// create makes a sandbox with the seal above all else, or takes the one that was
+// made ahead if it is what the spec asks for.
 func (r Request) create(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox, error) {
 	if r.Ahead != nil && len(spec.Extra) == 0 && spec.Beside == nil {
 		select {
@@ -63,6 +65,7 @@ func (r Request) create(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox
 			return r.Ahead.sb, nil
 		}
 	}
+	spec.Extra = slices.Concat(spec.Extra, r.Seal)
 	return r.Backend.Create(ctx, spec)
 }
 

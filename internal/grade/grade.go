@@ -46,6 +46,7 @@ type Request struct {
 	Beside        sandbox.Sandbox // sealed mode: the agent's, whose services the verifier's sandbox has, as they are; nil: none
 	KeepAlive     bool            // live mode: later steps follow, so the agent's processes stay
 
+	Seal    []image.LayerID // what the verifier has installed before; above everything else
 	Limits  sandbox.Limits
 	UID     sandbox.UIDMode
 	Network sandbox.Network // of the verifier; zero: none

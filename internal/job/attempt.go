@@ -44,6 +44,7 @@ type attempt struct {
 	session agent.Session // of the step under way
 	lines   lines         // to the model
 	bench   bench         // tools of the host
+	seal    *Seal         // what the verifier has installed; nil: nothing is sealed
 }
 
 // stepEnd is what one step came to.
@@ -165,6 +166,7 @@ func (a *attempt) resolve(ctx context.Context) error {
 		a.note(got.note)
 	}
 	a.image, a.rec.Image = got.image, got.used
+	a.findSeal()
 	if err := a.r.keepImage(a.image); err != nil {
 		return err
 	}

@@ -66,6 +66,9 @@ func (a *attempt) request(step string, key task.Key) grade.Request {
 	if a.set != nil {
 		req.Beside = a.sb
 	}
+	if a.seal != nil {
+		req.Seal = a.seal.Layers
+	}
 	return req
 }
 
@@ -87,6 +90,9 @@ func (a *attempt) grade(ctx context.Context, step string, key task.Key, f frozen
 	req := a.request(step, key)
 	req.End = grade.EndState{Snapshot: f.snapshot, Layer: f.layer}
 	req.Env = append(append([]string{}, a.env...), env...)
+	if a.seal != nil {
+		req.Env = append(req.Env, a.sealEnv()...)
+	}
 	req.Ahead = f.ahead
 	if f.live {
 		req.Live, req.KeepAlive = a.sb, !last

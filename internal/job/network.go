@@ -107,15 +107,20 @@ func (a *attempt) cut() error {
 	return a.gate.Allow("verifier", nil, nil)
 }
 
-// verifierReach is none unless the task says for the verifier itself what it
-// may reach: what an environment may reach is the agent's.
-func (a *attempt) verifierReach(key task.Key) (n sandbox.Network, byTask, byOperator []string) {
-	t := a.p.task
+// saysVerifierNetwork reports whether the task says for the verifier itself
+// what it may reach: what an environment may reach is the agent's.
+func saysVerifierNetwork(t *task.Task, key task.Key) bool {
 	said := t.Config.Verifier.NetworkMode != task.NetworkUnset
 	for _, s := range t.Config.Steps {
 		said = said || s.Name == key.Step && s.Verifier.NetworkMode != task.NetworkUnset
 	}
-	if !said {
+	return said
+}
+
+// verifierReach is none unless the task says otherwise for the verifier, and
+// none where what it installs is sealed in a layer.
+func (a *attempt) verifierReach(key task.Key) (n sandbox.Network, byTask, byOperator []string) {
+	if !saysVerifierNetwork(a.p.task, key) || a.seal != nil {
 		return sandbox.NetNone, nil, nil
 	}
 	return a.r.cfg.reach(key.Network)
