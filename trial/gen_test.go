@@ -37,7 +37,7 @@ func fullResult(t testing.TB) *Result {
 	}
 	err := r.SetAssay(Record{
 		Outcome: Fail, Fault: FaultBudget, Cause: CauseAgentTimeout, Detail: "time was up", Attempt: 1, Rep: 2, Evidence: Canaried,
-		Modes: Modes{"ns", "single", "patch", "sealed", "none", "none", "", ""}, Image: ImageUsed{ID: "sha256:00", Source: "host", Fallback: true},
+		Modes: Modes{"ns", "single", "patch", "sealed", "none", "none", "", "", ""}, Image: ImageUsed{ID: "sha256:00", Source: "host", Fallback: true},
 		Task: "sha256:11", AgentExit: ptr(137), EndState: []EndState{{Layer: "l1", Bytes: 10, Files: 1}},
 		Phases: []PhaseTime{{PhaseAgent, "", 497}}, Overhead: 12.5, Notes: []string{"fallback image"},
 	})
