@@ -15,6 +15,10 @@ func Readers() []Reader {
 		djangoLog(),
 		jestJSON(),
 		vitestJSON(),
+		goTest(),
+		nextest(),
+		junit(),
+		ctest(),
 	}
 }
 

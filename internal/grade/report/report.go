@@ -30,6 +30,10 @@ type Reader struct {
 	// Agrees says whether the command's exit status is one that its runner gives
 	// for such a report; why not, in one line for people.
 	Agrees func(r *Report, exit int) (why string, ok bool)
+	// Parity: it reads text as SWE-bench's own parser of that name does, for the
+	// sake of logs that were made for it. Anything that prints can forge it:
+	// what rests on such a report is self-reported, canaries or not.
+	Parity bool
 	// Means is a line for people: the runner's versions that it was held
 	// against, and the command that makes it write this report.
 	Means string
@@ -126,23 +130,30 @@ const (
 	FlagBuild FlagKind = "build"
 	// FlagNamesake: two ids differ only in a way that other tools do not see (namesakes).
 	FlagNamesake FlagKind = "namesake"
+	// FlagCached: a result of an earlier run, which may have been anybody's.
+	FlagCached FlagKind = "cached"
+	// FlagPrinted: a test printed what its runner, an old one, takes for a result.
+	FlagPrinted FlagKind = "printed"
 )
 
 // Voids reports whether a report with this flag cannot be trusted.
 func (k FlagKind) Voids() bool {
-	return k == FlagCounts || k == FlagExit || k == FlagCut || k == FlagStray
+	return k == FlagCounts || k == FlagExit || k == FlagCut || k == FlagStray || k == FlagCached
 }
 
 // Report is what a run of a runner claims.
 type Report struct {
 	Format Format
-	Tests  []Test // ids are unique; in the order of the sources
+	Tests  []Test // ids are unique; in the order of the sources, or sorted where runners have none
 	Counts Counts
 	Flags  []Flag
 
 	// broke is why the runner says that its run failed although no test of it
 	// did, in its own words; readers keep it for Agrees.
 	broke string
+	// forgiven is how many of the tests that failed here their runner lets pass,
+	// since they passed when it ran them again; for Agrees.
+	forgiven int
 }
 
 // Error says why there is no report at all.

@@ -1,0 +1,4 @@
+#[test]
+fn adds() {
+    assert_eq!(beta::twice(1), 2);
+}
