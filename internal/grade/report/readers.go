@@ -19,6 +19,9 @@ func Readers() []Reader {
 		nextest(),
 		junit(),
 		ctest(),
+		nodeTest(),
+		mochaJSON(),
+		tapStream(),
 	}
 }
 

@@ -8,6 +8,9 @@ var supportPytest []byte
 //go:embed support/assay_unittest.py
 var supportUnittest []byte
 
+//go:embed support/assay_node.mjs
+var supportNode []byte
+
 // Support is the file that makes a format's runner write its report, where the
 // runner cannot by itself: a plan places it below its tests/ and names it in
 // its command. ok is false where the runner needs none.
@@ -17,6 +20,8 @@ func Support(f Format) (name string, data []byte, ok bool) {
 		return "assay_pytest.py", supportPytest, true
 	case "unittest", "django":
 		return "assay_unittest.py", supportUnittest, true
+	case "node-test":
+		return "assay_node.mjs", supportNode, true
 	}
 	return "", nil, false
 }

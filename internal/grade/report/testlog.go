@@ -41,7 +41,8 @@ type logLine struct {
 type testLog struct {
 	p       *part
 	source  string
-	planned int
+	planned int  // of all its runs
+	plans   bool // it tells how many tests there are to be
 	started int
 	head    bool
 	done    bool
@@ -117,7 +118,7 @@ func (l *testLog) take(ln logLine, n int) error {
 		l.stray(n, "something after the end")
 		return l.late(ln)
 	case ln.Plan != nil:
-		l.planned += max(*ln.Plan, 0)
+		l.planned, l.plans = l.planned+max(*ln.Plan, 0), true
 	case ln.Start != nil:
 		l.started++
 		l.open[*ln.Start]++
@@ -205,7 +206,7 @@ func (l *testLog) finish() error {
 	if !l.done {
 		l.p.flag(FlagCut, "", l.source+": the recorder did not come to its end")
 	}
-	if l.done && !l.stopped && !l.halted && l.started != l.planned {
+	if l.done && l.plans && !l.stopped && !l.halted && l.started != l.planned {
 		l.p.flag(FlagCounts, "", fmt.Sprintf("%s: %d tests were planned and %d begun", l.source, l.planned, l.started))
 	}
 	if l.done && len(l.open) > 0 {

@@ -1,0 +1,2 @@
+// A namesake of ../names.spec.js.
+it('twice', () => {});

@@ -1,0 +1,3 @@
+// A namesake of ../names.test.mjs.
+import { test } from 'node:test';
+test('twice', () => {});

@@ -1,0 +1,3 @@
+const t = require('tap');
+t.pass('one');
+t.bailout('no use');

@@ -1,0 +1,3 @@
+import { test } from 'vitest';
+// A namesake of ../names.test.js.
+test('twice', () => {});
