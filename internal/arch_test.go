@@ -71,8 +71,9 @@ internal/toolserver:         internal/agent internal/inlet
 internal/agent/agenttest:    internal/agent internal/sandbox internal/image task trajectory trial
 
 internal/grade/report:
-internal/grade/checks:       internal/grade/report internal/strict trial
-internal/grade/program:      internal/grade/checks internal/grade/report internal/sandbox internal/image
+internal/grade/checks:       internal/grade/report internal/strict trial internal/grade/program/inside
+internal/grade/program:      internal/grade/checks internal/grade/report internal/sandbox internal/image internal/grade/program/inside
+internal/grade/program/inside:
 internal/grade/exploit:      internal/grade/checks internal/grade/report
 internal/grade:              task trial internal/sandbox internal/image internal/grade/checks internal/grade/report internal/grade/program
 internal/leak:               internal/image

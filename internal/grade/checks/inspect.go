@@ -340,8 +340,8 @@ func (in *inspector) cases(c *Cases, at []any) {
 	if (len(c.Run) == 0) == (c.Call == "") {
 		in.fault(at, "cases %q need run = [\"PROGRAM\", …] or call = \"LANGUAGE\", one of both", c.Name)
 	}
-	if c.Call != "" && !slices.Contains([]string{"python", "javascript", "go"}, c.Call) {
-		in.fault(key(at, "call"), "no language is called %q; there are python, javascript, go", c.Call)
+	if c.Call != "" && !slices.Contains([]string{"python", "javascript", "go", "sql"}, c.Call) {
+		in.fault(key(at, "call"), "no language is called %q; there are python, javascript, go, sql", c.Call)
 	}
 	if (c.Call == "") != (c.Source == "") {
 		in.fault(at, "call and source belong together: the language, and the file that holds the functions")
@@ -354,7 +354,19 @@ func (in *inspector) cases(c *Cases, at []any) {
 	for i, a := range c.Run {
 		in.text(key(at, "run", i), a)
 	}
-	if all := []string{"", "exact", "text", "tokens", "numbers", "json", "sql"}; !slices.Contains(all, c.Compare) {
+	if c.Reference != "" {
+		if c.Call == "" {
+			in.fault(key(at, "reference"), "a reference gives what functions and queries return; the output of a program stands in its cases")
+		}
+		in.file(key(at, "reference"), c.Reference)
+	}
+	all := []string{"", "text", "exact", "tokens", "numbers", "json", "json-unordered"}
+	if c.Call == "sql" {
+		all = []string{"", "sql"}
+	} else if c.Call != "" {
+		all = []string{"", "exact", "numbers", "unordered", "set", "truth"}
+	}
+	if !slices.Contains(all, c.Compare) {
 		in.fault(key(at, "compare"), "no comparison is called %q; there are %s", c.Compare, strings.Join(all[1:], ", "))
 	}
 	for _, t := range []struct {

@@ -90,16 +90,19 @@ type Cases struct {
 	Name string `toml:"name,omitempty"`
 	File string `toml:"file,omitempty"` // below tests/: one JSON object a line, form in docs/check-plans.md
 	// Run is the program; Call instead names a file and how its functions are
-	// called: "python", "javascript", "go".
-	Run      []string `toml:"run,omitempty"`
-	Call     string   `toml:"call,omitempty"`
-	Source   string   `toml:"source,omitempty"` // with Call: the file that holds the functions
-	Dir      string   `toml:"dir,omitempty"`
-	Compare  string   `toml:"compare,omitempty"` // "exact", "text" (white space at line ends), "tokens", "numbers", "json", "sql"
-	AbsTol   float64  `toml:"abs_tol,omitempty"`
-	RelTol   float64  `toml:"rel_tol,omitempty"`
-	TimeSec  float64  `toml:"timeout_sec,omitempty"` // of one case
-	MemoryMB int64    `toml:"memory_mb,omitempty"`
+	// called: "python", "javascript", "go"; "sql" are queries on SQLite.
+	Run    []string `toml:"run,omitempty"`
+	Call   string   `toml:"call,omitempty"`
+	Source string   `toml:"source,omitempty"` // with Call: the file that holds the functions
+	// Reference, below tests/, is a solution that gives what a case does not say;
+	// it runs in a sandbox without the candidate.
+	Reference string  `toml:"reference,omitempty"`
+	Dir       string  `toml:"dir,omitempty"`
+	Compare   string  `toml:"compare,omitempty"` // see docs/check-plans.md; empty: "text" of a program, "exact" of a function, "sql" of a query
+	AbsTol    float64 `toml:"abs_tol,omitempty"`
+	RelTol    float64 `toml:"rel_tol,omitempty"`
+	TimeSec   float64 `toml:"timeout_sec,omitempty"` // of one case
+	MemoryMB  int64   `toml:"memory_mb,omitempty"`
 	// PassToPass ids; all other cases are fail-to-pass.
 	PassToPass []string `toml:"pass_to_pass,omitempty,multiline"`
 

@@ -106,12 +106,12 @@ func (e Equality) differ(at string, want, got Value) string {
 
 func wrong(at string, want, got Value) string {
 	if want.Kind != got.Kind {
-		return fmt.Sprintf("%swant %s %v, got %s %v", place(at), want.Kind, want, got.Kind, got)
+		return fmt.Sprintf("%swant %s %v, got %s %v", where(at), want.Kind, want, got.Kind, got)
 	}
-	return fmt.Sprintf("%swant %v, got %v", place(at), want, got)
+	return fmt.Sprintf("%swant %v, got %v", where(at), want, got)
 }
 
-func place(at string) string {
+func where(at string) string {
 	if at == "" {
 		return ""
 	}
@@ -125,7 +125,7 @@ func (e Equality) sequences(at string, want, got []Value) string {
 		}
 	}
 	if len(want) != len(got) {
-		return fmt.Sprintf("%swant %d items, got %d", place(at), len(want), len(got))
+		return fmt.Sprintf("%swant %d items, got %d", where(at), len(want), len(got))
 	}
 	return ""
 }
@@ -139,14 +139,14 @@ func (e Equality) dicts(at string, want, got Value) string {
 		k := want.Items[i]
 		x, ok := have[e.keyOf(k)]
 		if !ok {
-			return fmt.Sprintf("%sthe key %v is missing", place(at), k)
+			return fmt.Sprintf("%sthe key %v is missing", where(at), k)
 		}
 		if why := e.differ(fmt.Sprintf("%s[%v]", at, k), want.Items[i+1], x); why != "" {
 			return why
 		}
 	}
 	if len(want.Items) != len(got.Items) {
-		return fmt.Sprintf("%swant %d keys, got %d", place(at), len(want.Items)/2, len(got.Items)/2)
+		return fmt.Sprintf("%swant %d keys, got %d", where(at), len(want.Items)/2, len(got.Items)/2)
 	}
 	return ""
 }
@@ -196,7 +196,7 @@ const fewEnough = 400
 // match pairs every wanted item with another one that came.
 func (e Equality) match(at string, want, got []Value) string {
 	if len(want) != len(got) {
-		return fmt.Sprintf("%swant %d items, got %d", place(at), len(want), len(got))
+		return fmt.Sprintf("%swant %d items, got %d", where(at), len(want), len(got))
 	}
 	want, got = e.unpaired(want, got)
 	if len(want) == 0 {
@@ -204,12 +204,12 @@ func (e Equality) match(at string, want, got []Value) string {
 	}
 	exact := e.Abs == 0 && e.Rel == 0 && !e.Unordered
 	if exact || len(want) > fewEnough {
-		return fmt.Sprintf("%s%v is missing among %d items, %v is too much", place(at), want[0], len(want), got[0])
+		return fmt.Sprintf("%s%v is missing among %d items, %v is too much", where(at), want[0], len(want), got[0])
 	}
 	partner := make([]int, len(got)) // index in want, from 1
 	for i := range want {
 		if !e.pair(want, got, i, partner, make([]bool, len(got))) {
-			return fmt.Sprintf("%s%v is missing", place(at), want[i])
+			return fmt.Sprintf("%s%v is missing", where(at), want[i])
 		}
 	}
 	return ""

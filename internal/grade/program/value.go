@@ -165,7 +165,7 @@ func (v Value) append(b []byte) []byte {
 		return strconv.AppendBool(b, v.B)
 	case Int:
 		if v.I.BitLen() > 53 { // what every language's numbers hold
-			return append(append(append(b, `{"$int":"`...), hex(v.I)...), `"}`...)
+			return append(append(append(b, `{"$int":"`...), hexadecimal(v.I)...), `"}`...)
 		}
 		return v.I.Append(b, 10)
 	case Float:
@@ -191,7 +191,7 @@ func (v Value) append(b []byte) []byte {
 
 var tagOf = map[Kind]string{Tuple: "tuple", Set: "set", Range: "range", Iter: "iter", Complex: "complex"}
 
-func hex(n *big.Int) string {
+func hexadecimal(n *big.Int) string {
 	if n.Sign() < 0 {
 		return "-0x" + new(big.Int).Neg(n).Text(16)
 	}
