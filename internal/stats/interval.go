@@ -22,11 +22,6 @@ type Estimate struct {
 	Interval
 }
 
-func (e Estimate) within(lo, hi float64) Estimate {
-	e.Lo, e.Hi = max(lo, e.Lo), min(hi, e.Hi)
-	return e
-}
-
 // normal is the quantile of the standard normal distribution.
 func normal(p float64) float64 { return math.Sqrt2 * math.Erfinv(2*p-1) }
 
@@ -48,8 +43,12 @@ func wilson(c, n float64) Interval {
 	if n <= 0 {
 		return Interval{0, 1}
 	}
-	z := normal(1 - (1-Confidence)/2)
-	p, z2 := c/n, z*z
+	return score(c/n, n, normal(1-(1-Confidence)/2))
+}
+
+// score is Wilson's interval of the proportion p of n with the quantile z.
+func score(p, n, z float64) Interval {
+	z2 := z * z
 	mid := (p + z2/(2*n)) / (1 + z2/n)
 	half := z / (1 + z2/n) * math.Sqrt(p*(1-p)/n+z2/(4*n*n))
 	i := Interval{max(0, mid-half), min(1, mid+half)}
@@ -97,18 +96,19 @@ func Mean(xs []float64) (Estimate, bool) {
 	if n == 0 {
 		return Estimate{}, false
 	}
-	var sum float64
-	for _, x := range xs {
-		sum += x
-	}
-	m := sum / n
+	m := mean(xs)
 	if n == 1 {
 		return Estimate{m, Interval{math.Inf(-1), math.Inf(1)}}, true
 	}
-	var ss float64
-	for _, x := range xs {
-		ss += (x - m) * (x - m)
-	}
-	half := student(Confidence, n-1) * math.Sqrt(ss/(n-1)/n)
+	half := student(Confidence, n-1) * math.Sqrt(variance(xs)/n)
 	return Estimate{m, Interval{m - half, m + half}}, true
+}
+
+// studentTail is the chance that a t-distributed number of df degrees of
+// freedom lies outside ±t.
+func studentTail(t, df float64) float64 {
+	if math.IsNaN(t) {
+		return 1
+	}
+	return mathext.RegIncBeta(df/2, 0.5, df/(df+t*t))
 }

@@ -48,7 +48,7 @@ func PassPowK(n, c, k int) (p float64, ok bool) {
 	return math.Exp(logMissAll(n, n-c, k)), true
 }
 
-// AtK is pass@k over a set of tasks.
+// AtK is pass@k or pass^k over a set of tasks.
 type AtK struct {
 	K      int      `json:"k"`
 	Mean   Estimate `json:"mean"`
@@ -56,24 +56,42 @@ type AtK struct {
 	Tasked int      `json:"tasked"` // tasks in all
 }
 
-// PassAtKOver is the mean of pass@k over tasks. A task with fewer than k
-// graded attempts has no unbiased estimate and stands aside; Tasks and Tasked
-// say how many did. ok is false when no task has k graded attempts.
-func PassAtKOver(tasks []Count, k int) (AtK, bool) {
+// PassAtKOver is the mean of pass@k over tasks, with the interval of
+// [MeanShare]. A task with fewer than k graded attempts has no unbiased
+// estimate and stands aside; Tasks and Tasked say how many did. ok is false
+// when no task has k graded attempts.
+func PassAtKOver(tasks []Count, k int) (AtK, bool) { return overTasks(tasks, nil, k, PassAtK) }
+
+// PassAtKBy is [PassAtKOver] of tasks of which some belong together.
+func PassAtKBy(tasks []Count, groups []int, k int) (AtK, bool) {
+	return overTasks(tasks, groups, k, PassAtK)
+}
+
+// PassPowKBy is the mean of pass^k over tasks, as [PassAtKBy] is of pass@k.
+func PassPowKBy(tasks []Count, groups []int, k int) (AtK, bool) {
+	return overTasks(tasks, groups, k, PassPowK)
+}
+
+func overTasks(tasks []Count, groups []int, k int, of func(n, c, k int) (float64, bool)) (AtK, bool) {
 	a := AtK{K: k, Tasked: len(tasks)}
 	var each []float64
-	for _, t := range tasks {
-		if p, ok := PassAtK(t.Graded, t.Passed, k); ok {
-			each = append(each, p)
+	var own []int
+	most := 0
+	for i, t := range tasks {
+		p, ok := of(t.Graded, t.Passed, k)
+		if !ok {
+			continue
+		}
+		each = append(each, p)
+		most += t.Graded / k
+		if len(groups) == len(tasks) {
+			own = append(own, groups[i])
 		}
 	}
 	a.Tasks = len(each)
-	m, ok := Mean(each)
-	if !ok {
-		return a, false
-	}
-	a.Mean = m.within(0, 1)
-	return a, true
+	m, ok := MeanShare(each, own, most)
+	a.Mean = m.Estimate
+	return a, ok
 }
 
 // Ks lists the k worth printing when the best-sampled task has n graded

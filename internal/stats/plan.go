@@ -71,3 +71,27 @@ func HalfWidth(n int, rate float64) float64 {
 	i := wilson(rate*float64(n), float64(n))
 	return (i.Hi - i.Lo) / 2
 }
+
+// PowerPaired is the chance that a paired comparison of so many tasks, k
+// attempts each, shows a true difference of diff. Approximate as
+// [DetectablePaired], which inverts it.
+func PowerPaired(tasks, k int, diff float64, a Assumptions) (power float64, ok bool) {
+	a = a.orDefaults()
+	if tasks < 1 || k < 1 {
+		return 0, false
+	}
+	se := math.Sqrt(a.Discordant * (a.Lasting + (1-a.Lasting)/float64(k)) / float64(tasks))
+	return 0.5 * math.Erfc((normal(1-a.Alpha/2)-math.Abs(diff)/se)/math.Sqrt2), true
+}
+
+// TasksPaired is how many tasks, with k attempts each, a paired comparison
+// needs to show a difference of diff. ok is false when diff or k is not
+// positive.
+func TasksPaired(diff float64, k int, a Assumptions) (tasks int, ok bool) {
+	a = a.orDefaults()
+	if !(diff > 0) || k < 1 {
+		return 0, false
+	}
+	r := a.reach() / diff
+	return int(math.Ceil(r*r*a.Discordant*(a.Lasting+(1-a.Lasting)/float64(k)) - 1e-9)), true
+}
