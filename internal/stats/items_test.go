@@ -11,7 +11,7 @@ func TestWindow(t *testing.T) {
 		c, n int
 		want Window
 	}{
-		{0, 0, WindowOpen}, {3, 8, WindowOpen}, {4, 8, InWindow}, {8, 20, WindowOpen}, {10, 20, InWindow}, {12, 24, InWindow}, {7, 24, TooHard}, {18, 24, TooEasy},
+		{0, 0, WindowOpen}, {3, 8, WindowOpen}, {4, 8, InWindow}, {7, 20, WindowOpen}, {10, 20, InWindow}, {12, 24, InWindow}, {7, 24, TooHard}, {18, 24, TooEasy},
 		{48, 96, InWindow}, {1, 8, TooHard}, {8, 8, TooEasy},
 	} {
 		if got := WindowOf(c.c, c.n); got != c.want {
