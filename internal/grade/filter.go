@@ -311,6 +311,7 @@ func crossing(ctx context.Context, r Request, tmp *image.Temporary, layer image.
 	if err != nil {
 		return nil, nil, nil, &taskError{err}
 	}
+	g.placed = r.placed
 	if layer == "" {
 		return nil, nil, nil, nil
 	}

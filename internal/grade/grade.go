@@ -42,9 +42,15 @@ type Request struct {
 	// VerifierImage is a separate verifier's; nil means the task's image again.
 	// The tests are put into it unless the key says that it holds them.
 	VerifierImage *image.Image
-	Live          sandbox.Sandbox // the agent's, in live mode only
-	Beside        sandbox.Sandbox // sealed mode: the agent's, whose services the verifier's sandbox has, as they are; nil: none
-	KeepAlive     bool            // live mode: later steps follow, so the agent's processes stay
+	// Trial is the trial's id, from which secret choices are drawn: a second
+	// grading under the same id makes the same ones.
+	Trial string
+	// Attempted: the agent did anything at all. It explains a failure and
+	// changes no verdict.
+	Attempted bool
+	Live      sandbox.Sandbox // the agent's, in live mode only
+	Beside    sandbox.Sandbox // sealed mode: the agent's, whose services the verifier's sandbox has, as they are; nil: none
+	KeepAlive bool            // live mode: later steps follow, so the agent's processes stay
 
 	Seal    []image.LayerID // what the verifier has installed before; above everything else
 	Limits  sandbox.Limits
@@ -63,6 +69,8 @@ type Request struct {
 	OutputCap int64          // bytes of the script's output that are kept; 0: 10 MiB
 	LogFiles  int            // files of /logs/verifier that are kept besides rewards; 0: 10,000
 	Grace     time.Duration  // between SIGTERM and SIGKILL at the timeout; 0: 2 s
+
+	placed map[string]image.Entry // files of the grader's that lie over the work; nil: there is no check plan
 }
 
 // EndState is what an agent left: a frozen tree, as a layer of the store or as
@@ -86,6 +94,8 @@ type Verdict struct {
 	CPU       *time.Duration
 	MaxRSS    *int64   // bytes
 	Notes     []string // said aloud
+
+	Checks *trial.Checks // of a check plan; nil: there is none
 }
 
 const (
@@ -108,7 +118,10 @@ func Grade(ctx context.Context, r Request) (Verdict, error) {
 	start := time.Now()
 	r = r.orDefaults()
 	v, err := grade(ctx, r)
-	v.GradeTime, v.Mode, v.Evidence = time.Since(start), r.Mode, trial.SelfReported
+	v.GradeTime, v.Mode = time.Since(start), r.Mode
+	if v.Evidence == "" {
+		v.Evidence = trial.SelfReported
+	}
 	var te *taskError
 	switch {
 	case err == nil:
@@ -160,8 +173,14 @@ func grade(ctx context.Context, r Request) (Verdict, error) {
 	if err := clearRewards(string(r.Out)); err != nil {
 		return Verdict{}, err
 	}
-	if r.Mode == task.VerifierLive {
-		return r.live(ctx)
+	plan, err := Plan(r.Key)
+	switch {
+	case err != nil:
+		return Verdict{}, err
+	case r.Mode == task.VerifierLive:
+		return r.live(ctx, plan)
+	case plan != nil:
+		return r.checked(ctx, plan)
 	}
 	tmp := r.Store.Temporary()
 	var sb sandbox.Sandbox
@@ -198,12 +217,9 @@ func (r Request) spec(ctx context.Context, tmp *image.Temporary) (sandbox.Spec, 
 		spec.Extra = wipe
 		return spec, nil, nil, err
 	}
-	layer := r.End.Layer
-	if layer == "" && r.End.Snapshot != "" {
-		var err error
-		if layer, err = r.Backend.Commit(ctx, r.End.Snapshot); err != nil {
-			return spec, nil, nil, fmt.Errorf("commit the end state: %w", err)
-		}
+	layer, err := r.endLayer(ctx)
+	if err != nil {
+		return spec, nil, nil, err
 	}
 	workdir, err := resolveDir(r.Store, r.Image.Layers, r.Workdir)
 	if err != nil {
@@ -221,6 +237,18 @@ func (r Request) spec(ctx context.Context, tmp *image.Temporary) (sandbox.Spec, 
 	wipe, err := wipeLayer(ctx, r.Store, tmp, r.Image.Layers, spec.Extra, []string{verifierDir})
 	spec.Extra = append(spec.Extra, wipe...)
 	return spec, work, notes, err
+}
+
+// endLayer is the agent's work as a layer; empty: it changed nothing.
+func (r Request) endLayer(ctx context.Context) (image.LayerID, error) {
+	if r.End.Layer != "" || r.End.Snapshot == "" {
+		return r.End.Layer, nil
+	}
+	layer, err := r.Backend.Commit(ctx, r.End.Snapshot)
+	if err != nil {
+		return "", fmt.Errorf("commit the end state: %w", err)
+	}
+	return layer, nil
 }
 
 // wipeLayer is a layer in which some directories are empty and open to every

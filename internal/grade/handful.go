@@ -31,6 +31,9 @@ const (
 // that only a layer can say: no deletion, no emptied directory, no second name
 // of a file. Else it is nil.
 func (f *filter) handful(r Request, layer image.LayerID, workdir string) *handful {
+	if r.placed != nil { // what is put would lie over what is placed
+		return nil
+	}
 	if r.Key.Grade != task.GradePatch || len(f.drop) == 0 || len(f.out) > handfulFiles {
 		return nil // without anything dropped the agent's own layer will do
 	}

@@ -340,6 +340,9 @@ func (x *hostBox) Put(_ context.Context, dst image.Path, r io.Reader) error {
 func (x *hostBox) Get(_ context.Context, src image.Path, w io.Writer, limit int64) error {
 	at := x.inside(string(src))
 	info, err := os.Lstat(at)
+	if errors.Is(err, syscall.ENOTDIR) {
+		err = fs.ErrNotExist
+	}
 	if err != nil {
 		return err
 	}

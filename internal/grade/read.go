@@ -103,7 +103,7 @@ func readRewards(dir string) (map[string]json.Number, error) {
 
 // clearRewards removes what an earlier grading left in the trial's directory.
 func clearRewards(dir string) error {
-	for _, name := range []string{RewardJSON, RewardText, Details, TestStdout} {
+	for _, name := range []string{RewardJSON, RewardText, Details, TestStdout, VerdictFile, EvidenceFile} {
 		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
 			return err
 		}

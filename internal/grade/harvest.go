@@ -1,0 +1,305 @@
+package grade
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+
+	"assay/internal/grade/report"
+	"assay/internal/image"
+	"assay/internal/sandbox"
+)
+
+// maxSearch bounds the bytes of a tree that is looked through for reports.
+const maxSearch = 8 << 30
+
+// stream reads a part of a sandbox's tree entry by entry. A missing part is
+// fs.ErrNotExist. f ends the reading early with errSeen.
+func stream(ctx context.Context, sb sandbox.Trees, src image.Path, limit int64, f func(h *tar.Header, r io.Reader) error) error {
+	r, w := io.Pipe()
+	done := make(chan error, 1)
+	go func() {
+		err := sb.Get(ctx, src, w, limit)
+		w.CloseWithError(err)
+		done <- err
+	}()
+	tr := tar.NewReader(r)
+	var err error
+	for err == nil {
+		var h *tar.Header
+		if h, err = tr.Next(); err == nil {
+			h.Name = path.Clean(h.Name)
+			err = f(h, tr)
+		}
+	}
+	if errors.Is(err, io.EOF) {
+		_, err = io.Copy(io.Discard, r) // what follows the end mark
+	}
+	r.CloseWithError(errSeen)
+	getErr := <-done
+	if errors.Is(err, errSeen) {
+		return nil
+	}
+	if getErr != nil && (err == nil || errors.Is(err, getErr)) {
+		return getErr
+	}
+	return err
+}
+
+// gather reads the files that match a report's pattern. Links are no files.
+func gather(ctx context.Context, sb sandbox.Trees, pattern string, found map[string]report.Source) error {
+	root, wild := globRoot(pattern)
+	if !wild {
+		return gatherOne(ctx, sb, pattern, found)
+	}
+	size := int64(0)
+	for _, s := range found {
+		size += int64(len(s.Data))
+	}
+	var twice []string
+	err := stream(ctx, sb, image.Path("/"+root), maxSearch, func(h *tar.Header, r io.Reader) error {
+		name := path.Join(root, h.Name)
+		if !glob(pattern, name) || h.Typeflag != tar.TypeReg && h.Typeflag != tar.TypeLink {
+			return nil
+		}
+		if len(found)+len(twice) >= report.MaxSources || size+h.Size > report.MaxBytes {
+			return &tooFar{fmt.Sprintf("the report is more than %d files or %d bytes", report.MaxSources, report.MaxBytes)}
+		}
+		if h.Typeflag == tar.TypeLink { // another name of a file that may lie outside of the pattern
+			twice = append(twice, name)
+			return nil
+		}
+		b, err := io.ReadAll(r)
+		if err != nil {
+			return err
+		}
+		size += h.Size
+		found[name] = report.Source{Name: name, Data: b}
+		return nil
+	})
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case errors.Is(err, sandbox.ErrTooLarge):
+		return &tooFar{fmt.Sprintf("/%s holds too much to look through for a report: %v", root, err)}
+	case err != nil:
+		return err
+	}
+	for _, name := range twice {
+		if err := gatherOne(ctx, sb, name, found); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// gatherOne reads one file, or all of a directory that a pattern names.
+func gatherOne(ctx context.Context, sb sandbox.Trees, name string, found map[string]report.Source) error {
+	b, err := getFile(ctx, sb, image.Path("/"+name), report.MaxBytes)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case errors.Is(err, sandbox.ErrTooLarge):
+		return &tooFar{fmt.Sprintf("/%s is larger than %d bytes", name, report.MaxBytes)}
+	case err != nil:
+		return err
+	}
+	found[name] = report.Source{Name: name, Data: b}
+	return nil
+}
+
+// seen is what stands at a path after the commands.
+type seen struct {
+	kind   image.Type
+	mode   uint32
+	digest string
+	link   string
+}
+
+func (s seen) is(e image.Entry) bool {
+	if s.kind != e.Type {
+		return false
+	}
+	if e.Type == image.TypeSymlink {
+		return s.link == e.Link
+	}
+	return s.digest == e.Digest && s.mode == e.Mode
+}
+
+// tampered lists those of the grader's files, by path relative to the root, at
+// whose place something else stands. What was added beside them is none of
+// them: runners keep caches there.
+func tampered(ctx context.Context, sb sandbox.Trees, own map[string]image.Entry) (map[string]bool, error) {
+	bad := map[string]bool{}
+	for p := range own {
+		bad[p] = true // until it is seen
+	}
+	for _, top := range tops(own) {
+		var again []string
+		err := stream(ctx, sb, image.Path("/"+top), maxSearch, func(h *tar.Header, r io.Reader) error {
+			p := path.Join(top, h.Name)
+			if e, ok := own[top]; ok && e.Path != "" {
+				p = top // of a file: one entry of its base name
+				if h.Name != path.Base(top) {
+					return errSeen
+				}
+			}
+			e, ok := own[p]
+			if !ok {
+				return nil
+			}
+			if h.Typeflag == tar.TypeLink {
+				again = append(again, p)
+				return nil
+			}
+			s, err := look(h, r)
+			if err == nil && s.is(e) {
+				delete(bad, p)
+			}
+			return err
+		})
+		switch {
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, sandbox.ErrTooLarge): // what was not seen stays bad
+		case err != nil:
+			return nil, fmt.Errorf("look at /%s again: %w", top, err)
+		}
+		for _, p := range again {
+			b, err := getFile(ctx, sb, image.Path("/"+p), own[p].Size+1)
+			if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, sandbox.ErrTooLarge) {
+				return nil, fmt.Errorf("look at /%s again: %w", p, err)
+			}
+			sum := sha256.Sum256(b)
+			if err == nil && own[p].Type == image.TypeFile && hexSum(sum[:]) == own[p].Digest {
+				delete(bad, p)
+			}
+		}
+	}
+	return bad, nil
+}
+
+// look reads one entry.
+func look(h *tar.Header, r io.Reader) (seen, error) {
+	s := seen{mode: uint32(h.Mode & 0o7777)}
+	switch h.Typeflag {
+	case tar.TypeReg:
+		s.kind = image.TypeFile
+		sum := sha256.New()
+		if _, err := io.Copy(sum, r); err != nil {
+			return s, err
+		}
+		s.digest = hexSum(sum.Sum(nil))
+	case tar.TypeSymlink:
+		s.kind, s.link = image.TypeSymlink, h.Linkname
+	case tar.TypeDir:
+		s.kind = image.TypeDir
+	}
+	return s, nil
+}
+
+// single is how many files are looked at one by one; more are found in the
+// stream of a directory that holds them all.
+const single = 32
+
+// tops are the places to look at for all of the files: a directory where many
+// stand together, else each alone.
+func tops(own map[string]image.Entry) []string {
+	var out, rest []string
+	byTop := map[string][]string{}
+	for _, p := range sortedKeys(own) {
+		top := p
+		if dirs := above(p); len(dirs) > 0 {
+			top = dirs[0]
+		}
+		byTop[top] = append(byTop[top], p)
+	}
+	for _, top := range sortedKeys(byTop) {
+		if all := byTop[top]; top == testsDir {
+			out = append(out, top)
+		} else if len(all) <= single {
+			rest = append(rest, all...)
+		} else {
+			out = append(out, commonDir(all))
+		}
+	}
+	return append(out, rest...)
+}
+
+// commonDir is the deepest directory that holds all of the paths, of which
+// there are two at least.
+func commonDir(all []string) string {
+	dir := path.Dir(all[0])
+	for _, p := range all[1:] {
+		for !within(p, dir) {
+			dir = path.Dir(dir)
+		}
+	}
+	return dir
+}
+
+// statOf looks at one path of a resting tree. Missing is fs.ErrNotExist. The
+// content of a file of at most limit bytes comes with it.
+func statOf(ctx context.Context, sb sandbox.Trees, p string, limit int64) (seen, *tar.Header, []byte, error) {
+	var s seen
+	var head *tar.Header
+	var content []byte
+	err := stream(ctx, sb, image.Path("/"+p), 0, func(h *tar.Header, r io.Reader) error {
+		if h.Typeflag == tar.TypeDir || h.Name != path.Base(p) {
+			return errSeen
+		}
+		var b bytes.Buffer
+		var err error
+		keep := &capped{w: &b, left: limit}
+		if s, err = look(h, io.TeeReader(r, keep)); err != nil {
+			return err
+		}
+		head = h
+		if keep.dropped == 0 {
+			content = b.Bytes()
+		}
+		return nil
+	})
+	if err != nil {
+		return s, nil, nil, err
+	}
+	if head != nil {
+		// A directory that holds a file of its own name looks the same.
+		err = stream(ctx, sb, image.Path("/"+path.Join(p, path.Base(p))), 0, func(*tar.Header, io.Reader) error { return errSeen })
+		if errors.Is(err, fs.ErrNotExist) {
+			return s, head, content, nil
+		}
+		if err != nil {
+			return s, nil, nil, err
+		}
+	}
+	return dirOf(ctx, sb, p)
+}
+
+// dirOf looks a directory up in the one above it.
+func dirOf(ctx context.Context, sb sandbox.Trees, p string) (seen, *tar.Header, []byte, error) {
+	s := seen{kind: image.TypeDir}
+	var head *tar.Header
+	if p == "." {
+		return s, &tar.Header{Typeflag: tar.TypeDir, Mode: 0o755}, nil, nil
+	}
+	err := stream(ctx, sb, image.Path("/"+path.Dir(p)), 0, func(h *tar.Header, r io.Reader) error {
+		if h.Name != path.Base(p) {
+			return nil
+		}
+		head = h
+		var err error
+		if s, err = look(h, r); err == nil {
+			err = errSeen
+		}
+		return err
+	})
+	if err == nil && head == nil {
+		err = fs.ErrNotExist
+	}
+	return s, head, nil, err
+}

@@ -1,0 +1,494 @@
+package grade
+
+import (
+	"archive/tar"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"assay/internal/grade/checks"
+	"assay/internal/image"
+	"assay/internal/sandbox"
+	"assay/task"
+	"assay/trial"
+)
+
+// observer grades one step by its check plan. It sees; what is seen is judged
+// by [checks.Judge].
+type observer struct {
+	Request
+	plan  *checks.Plan
+	plain image.LayerID // the grader's, without canaries
+	tmp   *image.Temporary
+	put   *placer
+	spec  sandbox.Spec // of the verifier's sandbox, without the grader's layer
+	draw  draw
+	dir   string // the working directory, relative to the root
+	all   []change
+	work  []change // that crosses
+	notes []string
+
+	// patterns of all reports, and what is the grader's besides what it places
+	patterns  []string
+	protected map[string]image.Entry
+	logs      io.Writer // test-stdout.txt
+	boxes     []sandbox.Sandbox
+}
+
+// sighting is what was seen of one run of the commands.
+type sighting struct {
+	ran      []ran
+	tampered map[string]bool
+	state    map[string]checks.StateSeen
+}
+
+// checked grades by a plan.
+func (r Request) checked(ctx context.Context, p *checks.Plan) (Verdict, error) {
+	out, err := os.OpenFile(filepath.Join(string(r.Out), TestStdout), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)
+	if err != nil {
+		return Verdict{}, err
+	}
+	defer out.Close()
+	o := &observer{Request: r, plan: p, tmp: r.Store.Temporary(), draw: r.draws(p), logs: out}
+	defer r.later(o.close)
+	begin := time.Now()
+	if err := o.prepare(ctx); err != nil {
+		return Verdict{Notes: o.notes}, err
+	}
+	obs, ev, err := o.observe(ctx)
+	if err != nil {
+		return Verdict{Notes: o.notes}, err
+	}
+	v := checks.Judge(p, obs)
+	ev.Seconds = time.Since(begin).Seconds()
+	if err := errors.Join(writeJSON(r.Out, VerdictFile, v), writeJSON(r.Out, EvidenceFile, ev), out.Close()); err != nil {
+		return Verdict{Notes: o.notes}, err
+	}
+	return o.verdict(v, ev), nil
+}
+
+// close frees what grading took.
+func (o *observer) close() {
+	for _, sb := range o.boxes {
+		sb.Close()
+	}
+	o.tmp.Close() // what stays is swept by the next start
+}
+
+// prepare describes the verifier's sandbox, of which both runs get one.
+func (o *observer) prepare(ctx context.Context) (err error) {
+	if o.dir, err = resolveDir(o.Store, o.Image.Layers, o.Workdir); err != nil {
+		return err
+	}
+	base := o.Image.Layers
+	if o.Mode == task.VerifierSeparate && o.VerifierImage != nil {
+		base = o.VerifierImage.Layers
+	}
+	o.put = o.placer(o.plan, o.tmp, base, o.dir)
+	for _, c := range o.plan.Commands {
+		more, err := o.put.reports(c)
+		if err != nil {
+			return err
+		}
+		o.patterns = append(o.patterns, more...)
+	}
+	if o.Mode == task.VerifierLive {
+		return nil
+	}
+	if o.End.Layer, err = o.endLayer(ctx); err != nil {
+		return err
+	}
+	if err := o.changes(); err != nil {
+		return err
+	}
+	switch o.Mode {
+	case task.VerifierSeparate:
+		o.spec, _, _, err = o.Request.spec(ctx, o.tmp)
+	default:
+		err = o.sealed(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	stack := slices.Concat(o.spec.Image.Layers, o.spec.Extra)
+	wipe, err := o.put.wipe(ctx, o.patterns, stack)
+	o.spec.Extra = append(o.spec.Extra, wipe...)
+	return err
+}
+
+// changes notes what the end state changes.
+func (o *observer) changes() error {
+	if o.End.Layer == "" {
+		return nil
+	}
+	v, err := o.Store.View(o.Image.Layers)
+	if err != nil {
+		return err
+	}
+	in, err := entriesOf(o.Store, o.End.Layer)
+	if err != nil {
+		return err
+	}
+	o.all = changesOf(v, in)
+	return nil
+}
+
+// sealed lets the work cross, without what is the grader's.
+func (o *observer) sealed(ctx context.Context) (err error) {
+	if o.plain, err = o.put.layer(ctx, nil); err != nil {
+		return err
+	}
+	if o.placed, err = placedFiles(o.Store, o.plain); err != nil {
+		return err
+	}
+	o.Key.Protected = slices.Concat(o.Key.Protected, o.plan.Protected)
+	var notes []string
+	o.spec, _, notes, err = o.Request.spec(ctx, o.tmp)
+	o.notes = append(o.notes, notes...)
+	if err != nil {
+		return err
+	}
+	v, err := o.Store.View(o.Image.Layers)
+	if err != nil {
+		return err
+	}
+	crossed, err := entriesOf(o.Store, o.spec.Extra...)
+	if err != nil {
+		return err
+	}
+	o.work = slices.DeleteFunc(changesOf(v, crossed), func(c change) bool { return within(c.path, verifierDir) })
+	o.protected, err = protectedFiles(v, o.dir, o.Key.Protected)
+	return err
+}
+
+// protectedFiles are what the image has at protected paths. The grader's own
+// directories are none of them: nothing crosses to there.
+func protectedFiles(v *image.View, dir string, protected []string) (map[string]image.Entry, error) {
+	g, err := newGuard(dir, slices.DeleteFunc(slices.Clone(protected), isOurs))
+	if err != nil {
+		return nil, &taskError{err}
+	}
+	roots, err := g.roots(v)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]image.Entry{}
+	for _, root := range roots {
+		err := v.Walk(root, func(e image.Entry) error {
+			if e.Type == image.TypeFile || e.Type == image.TypeSymlink {
+				out[e.Path] = e
+			}
+			return nil
+		})
+		if err != nil && !isMissing(err) {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// isOurs reports whether a protected path is one of those of every task.
+func isOurs(p string) bool {
+	return p == "/"+testsDir || p == "/"+verifierDir || p == "/solution"
+}
+
+// observe runs the commands, with and without canaries, in the drawn order.
+func (o *observer) observe(ctx context.Context) (checks.Observation, *evidence, error) {
+	chosen := make([][]int, len(o.plan.Commands))
+	planted := map[string][]int{}
+	for i, c := range o.plan.Commands {
+		if chosen[i] = o.draw.planted(c.Name, len(c.Canaries)); len(chosen[i]) > 0 {
+			planted[c.Name] = chosen[i]
+		}
+	}
+	var real, canary *sighting
+	var err error
+	runReal := func() error { real, err = o.run(ctx, nil, true); return err }
+	runCanary := func() error {
+		changed, err := o.put.changes(chosen)
+		if err == nil {
+			canary, err = o.run(ctx, changed, false)
+		}
+		return err
+	}
+	runs := []func() error{runReal, runCanary}
+	switch {
+	case len(planted) == 0:
+		runs = runs[:1]
+	case o.Mode == task.VerifierLive:
+		o.notes = append(o.notes, "no canaries were planted: live verification has one sandbox alone")
+		runs, planted = runs[:1], nil
+	case o.Beside == nil && o.draw.canaryFirst(): // services remember what the first run did
+		slices.Reverse(runs)
+	}
+	for _, run := range runs {
+		if err := run(); err != nil {
+			return checks.Observation{}, nil, err
+		}
+	}
+	obs := checks.Observation{
+		Attempted: o.Attempted, Untouched: o.idle(), Changed: absolute(o.all), Workdir: "/" + relative(image.Path(o.dir)), Planted: planted,
+	}
+	bad := real.tampered
+	for _, c := range real.ran {
+		obs.Commands = append(obs.Commands, c.Ran)
+	}
+	if canary != nil {
+		obs.Canary = []checks.Ran{}
+		for _, c := range canary.ran {
+			obs.Canary = append(obs.Canary, c.Ran)
+		}
+		for p := range canary.tampered {
+			bad[p] = true
+		}
+	}
+	for _, p := range sortedKeys(bad) {
+		obs.Tampered = append(obs.Tampered, "/"+p)
+	}
+	for _, s := range o.plan.State {
+		if got, ok := real.state[s.Name]; ok {
+			obs.State = append(obs.State, got)
+		}
+	}
+	return obs, o.evidence(obs, real, canary), nil
+}
+
+// idle reports whether the work that is graded is none.
+func (o *observer) idle() bool {
+	if o.Mode == task.VerifierSealed && o.Key.Grade == task.GradePatch {
+		return len(o.work) == 0
+	}
+	return o.Mode != task.VerifierLive && untouched(o.all)
+}
+
+// run makes a verifier's sandbox, runs the commands in it, ends all that they
+// left, and looks. The real run is also asked for the state.
+func (o *observer) run(ctx context.Context, changed map[string][]byte, real bool) (*sighting, error) {
+	id := o.plain
+	var err error
+	if id == "" || changed != nil {
+		if id, err = o.put.layer(ctx, changed); err != nil {
+			return nil, err
+		}
+	}
+	own, err := placedFiles(o.Store, id)
+	if err != nil {
+		return nil, err
+	}
+	for p, e := range o.protected {
+		if _, ours := own[p]; !ours {
+			own[p] = e
+		}
+	}
+	sb, err := o.box(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	s := &sighting{state: map[string]checks.StateSeen{}}
+	logs, all := string(o.Out), o.logs
+	if !real {
+		logs, all = "", io.Discard
+	}
+	begin := time.Now()
+	if s.ran, err = o.commands(ctx, sb, o.plan, o.dir, logs, all); err != nil {
+		return nil, err
+	}
+	left := o.Key.Timeout - time.Since(begin)
+	if real {
+		if err := o.alive(ctx, sb, o.plan, s.state); err != nil {
+			return nil, err
+		}
+	}
+	if err := o.silence(ctx, sb); err != nil {
+		return nil, err
+	}
+	if err := o.put.readReports(ctx, sb, s.ran); err != nil {
+		return nil, err
+	}
+	if s.tampered, err = tampered(ctx, sb, own); err != nil || !real {
+		return s, err
+	}
+	if err := o.paths(ctx, sb, o.plan, o.dir, s.state); err != nil {
+		return nil, err
+	}
+	if err := o.outputs(ctx, sb, o.plan, left, s.state); err != nil {
+		return nil, err
+	}
+	return s, o.silence(ctx, sb)
+}
+
+// box is a verifier's sandbox with the grader's files in it.
+func (o *observer) box(ctx context.Context, grader image.LayerID) (sandbox.Sandbox, error) {
+	if o.Mode == task.VerifierLive {
+		if err := o.clearReports(ctx, o.Live); err != nil {
+			return nil, err
+		}
+		return o.Live, errors.Join(putLogs(ctx, o.Live), o.layOver(ctx, o.Live, grader))
+	}
+	spec := o.spec
+	if o.Mode == task.VerifierSealed {
+		spec.Extra = append(slices.Clone(spec.Extra), grader)
+	}
+	sb, err := o.Backend.Create(ctx, spec)
+	if err != nil {
+		return nil, fmt.Errorf("create the verifier's sandbox: %w", err)
+	}
+	o.boxes = append(o.boxes, sb)
+	if err := putLogs(ctx, sb); err != nil {
+		return nil, err
+	}
+	if o.Mode != task.VerifierSeparate {
+		return sb, nil
+	}
+	notes, err := o.putArtifacts(ctx, sb)
+	if err != nil {
+		return nil, fmt.Errorf("put artifacts: %w", err)
+	}
+	o.notes = append(o.notes, notes...)
+	if err := o.clearReports(ctx, sb); err != nil {
+		return nil, err
+	}
+	return sb, o.layOver(ctx, sb, grader)
+}
+
+// clearReports removes what lies where reports will from a sandbox that is
+// there already.
+func (o *observer) clearReports(ctx context.Context, sb sandbox.Sandbox) error {
+	old := map[string]bool{}
+	for _, pattern := range o.patterns {
+		root, wild := globRoot(pattern)
+		if !wild {
+			old["/"+pattern] = true
+			continue
+		}
+		err := stream(ctx, sb, image.Path("/"+root), maxSearch, func(h *tar.Header, _ io.Reader) error {
+			if name := path.Join(root, h.Name); glob(pattern, name) {
+				old["/"+name] = true
+			}
+			return nil
+		})
+		if err != nil && !isMissing(err) && !errors.Is(err, sandbox.ErrTooLarge) {
+			return err
+		}
+	}
+	if len(old) == 0 {
+		return nil
+	}
+	res, err := sandbox.Exec(ctx, sb, sandbox.Command{
+		Args: append([]string{"/bin/sh", "-c", `rm -rf -- "$@"`, "sh"}, sortedKeys(old)...), Dir: "/", User: "0",
+	}, sandbox.ExecOptions{Timeout: defaultTimeout})
+	if err == nil && res.Cancelled {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("clear old reports: %w", err)
+	}
+	return nil
+}
+
+// layOver puts the grader's layer into a sandbox that is there already.
+func (o *observer) layOver(ctx context.Context, sb sandbox.Sandbox, grader image.LayerID) error {
+	r, w := io.Pipe()
+	done := make(chan error, 1)
+	go func() {
+		err := Frozen(o.Store, grader).Get(ctx, "/", w, 0)
+		w.CloseWithError(err)
+		done <- err
+	}()
+	err := sb.Put(ctx, "/", r)
+	r.CloseWithError(errSeen)
+	if getErr := <-done; getErr != nil && (err == nil || errors.Is(err, getErr)) {
+		err = getErr
+	}
+	if err != nil {
+		return fmt.Errorf("put the tests: %w", err)
+	}
+	return nil
+}
+
+// writeJSON writes one of the trial's files.
+func writeJSON(dir image.HostPath, name string, v any) error {
+	b, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return os.WriteFile(filepath.Join(string(dir), name), append(b, '\n'), 0o644)
+}
+
+// verdict is the judge's word as the job takes it.
+func (o *observer) verdict(v checks.Verdict, ev *evidence) Verdict {
+	reward := json.Number("0")
+	if v.Resolved {
+		reward = "1"
+	}
+	out := Verdict{
+		Cause: v.Cause, Detail: detail(v), Evidence: v.Evidence, Notes: o.notes,
+		Rewards: map[string]json.Number{"reward": reward}, TestExit: exitOf(v),
+		Checks: &trial.Checks{
+			FailToPass: shareOf(v.FailToPass), PassToPass: shareOf(v.PassToPass),
+			Resolved: v.Resolved, Strict: v.Strict, Void: v.Void,
+		},
+	}
+	if o.Mode == task.VerifierSealed {
+		out.Checks.WorkDigest = workDigest(o.work)
+	}
+	for _, m := range v.Milestones {
+		out.Checks.Milestones = append(out.Checks.Milestones, trial.Milestone{Name: m.Name, Passed: m.Passed, Total: m.Total, Reached: m.Reached, Weight: m.Weight})
+	}
+	var cpu time.Duration
+	var rss int64
+	for _, c := range slices.Concat(ev.real, ev.canary) {
+		out.TestsTime += c.wall
+		cpu += c.cpu
+		rss = max(rss, c.rss)
+	}
+	out.CPU, out.MaxRSS = &cpu, &rss
+	return out
+}
+
+func shareOf(l checks.List) trial.Share {
+	return trial.Share{Passed: len(l.Passed), Total: len(l.Passed) + len(l.Failed)}
+}
+
+// exitOf is the first status that is not 0, else 0; nil where a command did
+// not end by itself.
+func exitOf(v checks.Verdict) *int {
+	exit := 0
+	for _, c := range v.Commands {
+		if c.Exit == nil {
+			return nil
+		}
+		if exit == 0 {
+			exit = *c.Exit
+		}
+	}
+	return &exit
+}
+
+// detail says in one line what a verdict rests on.
+func detail(v checks.Verdict) string {
+	switch {
+	case v.Resolved:
+		return ""
+	case len(v.Forbidden) > 0:
+		return fmt.Sprintf("%d forbidden changes, e.g. %s", len(v.Forbidden), clip(v.Forbidden[0]))
+	case v.Void != "":
+		return v.Void
+	}
+	f, p := shareOf(v.FailToPass), shareOf(v.PassToPass)
+	s := fmt.Sprintf("%d of %d fail-to-pass and %d of %d pass-to-pass passed", f.Passed, f.Total, p.Passed, p.Total)
+	for _, l := range []checks.List{v.FailToPass, v.PassToPass} {
+		if len(l.Failed) > 0 {
+			id := sortedKeys(l.Failed)[0]
+			return s + "; " + clip(id) + ": " + l.Failed[id]
+		}
+	}
+	return s
+}

@@ -1,0 +1,147 @@
+package grade
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"assay/internal/grade/checks"
+	"assay/internal/image"
+	"assay/task"
+)
+
+// Plan reads the check plan of a step: that of the last test directory that has
+// one. Nil: there is none, and the step's reward file is its verdict. An error
+// is a fault of the task.
+func Plan(key task.Key) (*checks.Plan, error) {
+	for _, dir := range slices.Backward(key.Tests) {
+		_, err := os.Lstat(filepath.Join(dir, checks.File))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, &taskError{err}
+		}
+		p, err := checks.Load(dir)
+		if err != nil {
+			return nil, &taskError{err}
+		}
+		return p, nil
+	}
+	return nil, nil
+}
+
+// Guarded lists what a plan protects besides the key's own, for [task.Key]'s
+// Protected. The nil plan protects nothing.
+func Guarded(p *checks.Plan) []string {
+	if p == nil {
+		return nil
+	}
+	return p.Protected
+}
+
+// inBox makes a path of a plan one relative to the sandbox's root: dir is the
+// working directory, relative to the root.
+func inBox(dir, p string) string {
+	if !strings.HasPrefix(p, "/") {
+		p = path.Join("/", dir, p)
+	}
+	return relative(image.Path(p))
+}
+
+// draw is a secret choice that a second grading makes again: of the plan, which
+// no agent sees, and of the trial, whose id no agent is told.
+type draw struct {
+	key   []byte
+	trial string
+}
+
+func (r Request) draws(p *checks.Plan) draw {
+	return draw{[]byte(p.Digest()), r.Trial + "\x00" + r.Key.Step}
+}
+
+// bits are 256 of them for one question.
+func (d draw) bits(what string) [sha256.Size]byte {
+	m := hmac.New(sha256.New, d.key)
+	m.Write([]byte(d.trial + "\x00" + what)) // never fails
+	return [sha256.Size]byte(m.Sum(nil))
+}
+
+// canaryFirst says which of the two runs comes first.
+func (d draw) canaryFirst() bool { return d.bits("order")[0]&1 == 1 }
+
+// planted chooses some of a command's canaries, at least one. A plan has at
+// most as many a command as there are bits; what is beyond is not planted.
+func (d draw) planted(command string, n int) []int {
+	if n == 0 {
+		return nil
+	}
+	bits := d.bits("canaries\x00" + command)
+	var out []int
+	for i := range min(n, 8*len(bits)) {
+		if bits[i/8]>>(i%8)&1 == 1 {
+			out = append(out, i)
+		}
+	}
+	if len(out) == 0 {
+		out = append(out, int(d.bits("one\x00" + command)[0])%n)
+	}
+	return out
+}
+
+// hexSum spells a digest as layers do.
+func hexSum(sum []byte) string { return "sha256:" + hex.EncodeToString(sum) }
+
+// glob reports whether a slash-separated name matches a pattern: "**" stands
+// for any number of directories, the rest is [path.Match]'s, with "!" for "^".
+func glob(pattern, name string) bool {
+	pattern = strings.ReplaceAll(pattern, "[!", "[^")
+	return globParts(strings.Split(pattern, "/"), strings.Split(name, "/"))
+}
+
+func globParts(pattern, name []string) bool {
+	for len(pattern) > 0 {
+		if pattern[0] == "**" {
+			for len(pattern) > 1 && pattern[1] == "**" {
+				pattern = pattern[1:]
+			}
+			for i := range len(name) + 1 {
+				if globParts(pattern[1:], name[i:]) {
+					return true
+				}
+			}
+			return false
+		}
+		if len(name) == 0 {
+			return false
+		}
+		if ok, err := path.Match(pattern[0], name[0]); err != nil || !ok {
+			return false
+		}
+		pattern, name = pattern[1:], name[1:]
+	}
+	return len(name) == 0
+}
+
+// globRoot is the last directory of a pattern before its first wildcard, and
+// whether there is one at all.
+func globRoot(pattern string) (dir string, wild bool) {
+	i := strings.IndexAny(pattern, `*?[\`)
+	if i < 0 {
+		return path.Dir(pattern), false
+	}
+	return path.Dir(pattern[:i] + "x"), true
+}
+
+// errPlan is a fault that a plan shows only when it is graded.
+func errPlan(format string, a ...any) error {
+	return &taskError{fmt.Errorf(checks.File+": "+format, a...)}
+}
