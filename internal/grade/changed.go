@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 
 	"assay/internal/image"
@@ -151,10 +153,32 @@ func entriesOf(store *image.Store, layers ...image.LayerID) (map[string]image.En
 	return in, nil
 }
 
-// untouched reports whether nothing was done but what leaves no work: logs and
-// temporary files.
-func untouched(changes []change) bool {
+// wasGiven reports whether a path is as a directory of the host has it.
+func wasGiven(c change, rel string, given []string) bool {
+	for _, dir := range given {
+		if c.now.IsDir() {
+			if info, err := os.Lstat(filepath.Join(dir, rel)); err == nil && info.IsDir() {
+				return true
+			}
+			continue
+		}
+		b, err := readHostFile(dir, rel, maxScript)
+		sum := sha256.Sum256(b)
+		if err == nil && c.now.Type == image.TypeFile && c.now.Digest == hexSum(sum[:]) {
+			return true
+		}
+	}
+	return false
+}
+
+// untouched reports whether nothing was done but what leaves no work: logs,
+// temporary files, and a working directory and its files that the agent was
+// given, whose directories on the host are known.
+func untouched(changes []change, workdir string, given []string) bool {
 	return !slices.ContainsFunc(changes, func(c change) bool {
+		if c.now.IsDir() && within(workdir, c.path) || within(c.path, workdir) && wasGiven(c, below(c.path, workdir), given) {
+			return false
+		}
 		for _, dir := range []string{logsDir, testsDir, "tmp", "var/tmp", "solution"} {
 			if within(c.path, dir) {
 				return false

@@ -27,6 +27,7 @@ type StepVerdict struct {
 	Cause   trial.Cause
 	Detail  string
 	Rewards map[string]json.Number // nil: the step has no verifier result
+	Checked bool                   // by a check plan
 }
 
 // Combine makes the rewards of a trial from those of its executed steps, as
@@ -169,6 +170,11 @@ func Conclude(s Strategy, declared int, steps []StepVerdict) (cause trial.Cause,
 	}
 	if trial.Solved(rewards) {
 		return trial.CauseSolved, "", rewards
+	}
+	for _, st := range steps { // a check plan knows more than that
+		if e, err := st.Cause.Ending(); err == nil && e.Outcome == trial.Fail && st.Checked {
+			return st.Cause, fmt.Sprintf("step %q: %s", st.Name, st.Detail), rewards
+		}
 	}
 	return trial.CauseUnsolved, "", rewards
 }

@@ -48,6 +48,7 @@ type Request struct {
 	// Attempted: the agent did anything at all. It explains a failure and
 	// changes no verdict.
 	Attempted bool
+	Given     []string        // directories of the host whose content was put into the workdir before the agent began
 	Live      sandbox.Sandbox // the agent's, in live mode only
 	Beside    sandbox.Sandbox // sealed mode: the agent's, whose services the verifier's sandbox has, as they are; nil: none
 	KeepAlive bool            // live mode: later steps follow, so the agent's processes stay

@@ -265,7 +265,7 @@ func (o *observer) idle() bool {
 	if o.Mode == task.VerifierSealed && o.Key.Grade == task.GradePatch {
 		return len(o.work) == 0
 	}
-	return o.Mode != task.VerifierLive && untouched(o.all)
+	return o.Mode != task.VerifierLive && untouched(o.all, o.dir, o.Given)
 }
 
 // run makes a verifier's sandbox, runs the commands in it, ends all that they

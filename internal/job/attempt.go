@@ -40,6 +40,7 @@ type attempt struct {
 	main  *task.Service      // what the Compose file says of the agent's own; nil without services
 	snaps []sandbox.Snapshot // taken of sb
 	ended []stepEnd
+	given []string // directories of the host that were put into the workdir
 
 	session agent.Session // of the step under way
 	lines   lines         // to the model
@@ -241,6 +242,7 @@ func (a *attempt) step(ctx context.Context, i int) (goOn bool, err error) {
 	if said != nil {
 		end.usage, end.models = said.Usage, said.ByModel
 	}
+	end.agent.acted = acted(report, said, rec)
 	a.rec.AgentExit = report.Exit
 	a.use(report)
 	if report.OutOfMemory {
@@ -269,7 +271,7 @@ func (a *attempt) step(ctx context.Context, i int) (goOn bool, err error) {
 		return false, err
 	}
 	begin = time.Now()
-	v, err := a.grade(ctx, brief.Step, key, frozen, last)
+	v, err := a.grade(ctx, brief.Step, key, frozen, last, end.agent.acted)
 	if err != nil {
 		return false, err
 	}

@@ -73,6 +73,7 @@ type agentEnd struct {
 	cause    trial.Cause // why the agent says that it stopped; empty: it does not
 	detail   string      // of cause
 	said     *Said
+	acted    bool // it did anything at all, as far as its record knows
 }
 
 // merge combines the grader's word with the agent's end. A verdict is never
@@ -88,7 +89,7 @@ func merge(graded trial.Cause, detail string, end agentEnd) (trial.Cause, string
 			return failed, why
 		}
 	}
-	if graded != trial.CauseUnsolved {
+	if !refined(graded) {
 		return graded, detail
 	}
 	if failed != "" {

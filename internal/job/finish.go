@@ -62,6 +62,8 @@ func (a *attempt) request(step string, key task.Key) grade.Request {
 		Out:       image.HostPath(a.stepDir(step, "verifier")),
 		Artifacts: image.HostPath(a.stepDir(step, "artifacts")),
 		Later:     a.r.later,
+		Trial:     a.res.ID,
+		Given:     a.given,
 	}
 	if a.set != nil {
 		req.Beside = a.sb
@@ -81,7 +83,7 @@ func (a *attempt) ahead(ctx context.Context, step string, key task.Key) *grade.A
 }
 
 // grade asks the grader about one frozen step.
-func (a *attempt) grade(ctx context.Context, step string, key task.Key, f frozen, last bool) (grade.Verdict, error) {
+func (a *attempt) grade(ctx context.Context, step string, key task.Key, f frozen, last, acted bool) (grade.Verdict, error) {
 	a.phase = trial.PhaseGrade
 	env, err := task.ResolveEnv(key.VerifierEnv, a.r.deps.Env)
 	if err != nil {
@@ -93,7 +95,7 @@ func (a *attempt) grade(ctx context.Context, step string, key task.Key, f frozen
 	if a.seal != nil {
 		req.Env = append(req.Env, a.sealEnv()...)
 	}
-	req.Ahead = f.ahead
+	req.Ahead, req.Attempted = f.ahead, acted
 	if f.live {
 		req.Live, req.KeepAlive = a.sb, !last
 	}
@@ -123,7 +125,8 @@ func (a *attempt) grade(ctx context.Context, step string, key task.Key, f frozen
 	for _, n := range v.Notes {
 		a.note(n)
 	}
-	a.rec.TestExit, a.rec.Evidence = v.TestExit, v.Evidence
+	a.rec.TestExit, a.rec.Evidence = v.TestExit, weaker(a.rec.Evidence, v.Evidence)
+	a.rec.Checks = addChecks(a.rec.Checks, key.Step, v.Checks)
 	a.rec.Modes.Grade, a.rec.Modes.Verifier = string(key.Grade), string(req.Mode)
 	return v, nil
 }
@@ -163,7 +166,7 @@ func (a *attempt) conclude() error {
 	}
 	var steps []grade.StepVerdict
 	for _, e := range a.ended {
-		steps = append(steps, grade.StepVerdict{Name: e.step, Cause: e.verdict.Cause, Detail: e.verdict.Detail, Rewards: e.verdict.Rewards})
+		steps = append(steps, grade.StepVerdict{Name: e.step, Cause: e.verdict.Cause, Detail: e.verdict.Detail, Rewards: e.verdict.Rewards, Checked: e.verdict.Checks != nil})
 	}
 	cause, detail, rewards := grade.Conclude(grade.Strategy(a.p.task.Config.MultiStepReward), len(a.p.task.Steps), steps)
 	if rewards != nil {

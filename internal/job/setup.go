@@ -183,6 +183,9 @@ func emptyTar() io.Reader {
 
 // putDir puts a directory of the task below dst.
 func (a *attempt) putDir(ctx context.Context, dir string, dst image.Path) error {
+	if dst == a.workdir() {
+		a.given = append(a.given, dir)
+	}
 	if err := sandbox.PutDir(ctx, a.sb, dst, dir, sandbox.TreeCaps{}); err != nil {
 		return fmt.Errorf("put %s: %w", dir, err)
 	}
