@@ -184,7 +184,9 @@ func (in *inspector) command(c *Command, at []any) {
 	in.seconds(key(at, "timeout_sec"), c.TimeoutSec)
 	in.report(c, at)
 	in.lists(c, at)
-	in.count("canaries", len(c.Canaries), maxPart)
+	if n := len(c.Canaries); n > maxCanaries {
+		in.fault(key(at, "canaries", maxCanaries), "command %q has %d canaries; at most %d", c.Name, n, maxCanaries)
+	}
 	for i, k := range c.Canaries {
 		in.canary(c, k, key(at, "canaries", i))
 	}
@@ -199,11 +201,11 @@ func (in *inspector) report(c *Command, at []any) {
 		return
 	}
 	rd, err := report.ReaderOf(c.Report)
-	if err != nil && len(report.Readers()) > 0 {
+	if err != nil {
 		in.fault(key(at, "report"), "%w", err)
 		return
 	}
-	if rd.Read != nil && !rd.Stream && len(c.Files) == 0 {
+	if !rd.Stream && len(c.Files) == 0 {
 		in.fault(key(at, "report"), "a report of the format %s is a file: say where it lies, files = [\"…\"]", c.Report)
 	}
 	for i, f := range c.Files {
@@ -393,7 +395,7 @@ func (in *inspector) cases(c *Cases, at []any) {
 	if len(ids) == 0 {
 		in.fault(key(at, "file"), "tests/%s holds no case", c.File)
 	}
-	c.ids = ids
+	c.ids, c.data = ids, b
 	have := map[string]bool{}
 	for _, id := range ids {
 		have[id] = true

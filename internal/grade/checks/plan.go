@@ -106,7 +106,8 @@ type Cases struct {
 	// PassToPass ids; all other cases are fail-to-pass.
 	PassToPass []string `toml:"pass_to_pass,omitempty,multiline"`
 
-	ids []string // of all cases, in the file's order
+	ids  []string // of all cases, in the file's order
+	data []byte   // the file
 }
 
 // State is an assertion on the end state after the commands: of a path, read

@@ -14,22 +14,17 @@ place() { mkdir -p "$2" && cp -R "$tests/$1/." "$2/"; }
 # files ROOT ERE lists what a pattern of a report's files names; those that lie
 # there before the command has begun are old, and go.
 files() { find "$1" -type f 2>/dev/null | LC_ALL=C grep -E -x -e "$2" | LC_ALL=C sort; }
+name() { if [ "$1" = "$tmp/out" ]; then :; else printf '%s' "${1#/}"; fi; }
 wipe() { files "$1" "$2" | while IFS= read -r f; do rm -f "$f"; done; }
 
-# limited SECONDS COMMAND… runs it with a limit, as far as there is one.
-limited() {
-	seconds=$1
-	shift
-	if [ "$seconds" != 0 ] && command -v timeout >/dev/null 2>&1; then exec timeout "$seconds" "$@"; fi
-	exec "$@"
-}
-
-# as USER COMMAND… prints nothing; without a user it is this one.
-as() {
+# start USER SECONDS COMMAND… as that user, with that limit if it is not 0.
+start() {
 	user=$1
-	shift
-	if [ -z "$user" ] || [ "$user" = "$(id -un)" ] || [ "$user" = "$(id -u)" ]; then exec "$@"; fi
-	case $user in *[!0-9]*) ;; *) user=$(awk -F: -v u="$user" '$3 == u { print $1; exit }' /etc/passwd) ;; esac
+	seconds=$2
+	shift 2
+	if [ "$seconds" != 0 ] && command -v timeout >/dev/null 2>&1; then set -- timeout "$seconds" "$@"; fi
+	case $user in '' | *[!0-9]*) ;; *) user=$(awk -F: -v u="$user" '$3 == u { print $1; exit }' /etc/passwd) ;; esac
+	if [ -z "$user" ] || [ "$user" = "$(id -un)" ]; then exec "$@"; fi
 	exec su -s /bin/sh "$user" -c 'exec "$0" "$@"' -- "$@"
 }
 

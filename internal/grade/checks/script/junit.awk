@@ -85,33 +85,31 @@ function begin(tag) {
 	class = attribute(tag, "classname"); name = attribute(tag, "name"); state = attribute(tag, "status")
 	failures = errors = skipped = flaky = 0; why = ""; open = 1
 }
-{ doc = doc $0 "\n" }
-END {
-	depth = 0; level = 0; open = 0
-	while ((at = index(doc, "<")) > 0) {
-		doc = substr(doc, at)
-		if (substr(doc, 1, 9) == "<![CDATA[") { doc = substr(doc, index(doc, "]]>") + 3); continue }
-		if (substr(doc, 1, 4) == "<!--") { doc = substr(doc, index(doc, "-->") + 3); continue }
-		if (substr(doc, 1, 2) == "<?") { doc = substr(doc, index(doc, "?>") + 2); continue }
-		end = tagEnd(doc)
-		if (!end) break
-		tag = substr(doc, 1, end)
-		doc = substr(doc, end + 1)
-		closing = substr(tag, 2, 1) == "/"
-		alone = substr(tag, end - 1, 1) == "/"
-		match(tag, /[A-Za-z_:.-]+/)
-		el = substr(tag, RSTART, RLENGTH)
-		if (el == "testsuite" || el == "testsuites") {
-			if (closing) depth--
-			else if (!alone) suite[++depth] = attribute(tag, "name")
-		} else if (el == "testcase") {
-			if (!closing) begin(tag)
-			if (closing || alone) { if (open) print result() "\t" identity(); open = 0 }
-		} else if (open && !closing) {
-			if (el == "failure") { failures++; if (why == "") why = attribute(tag, "message") }
-			else if (el == "error") { errors++; if (why == "") why = attribute(tag, "message") }
-			else if (el == "skipped") { skipped++; if (why == "") why = attribute(tag, "message") }
-			else if (el == "flakyFailure" || el == "flakyError") flaky++
-		}
+BEGIN { RS = "<"; depth = 0 }
+skip != "" { if (index($0, skip)) skip = ""; next }
+/^!\[CDATA\[/ { if (!index($0, "]]>")) skip = "]]>"; next }
+/^!--/ { if (!index($0, "-->")) skip = "-->"; next }
+/^[?!]/ { next }
+{
+	end = tagEnd($0)
+	if (!end) next
+	tag = substr($0, 1, end)
+	closing = substr(tag, 1, 1) == "/"
+	alone = substr(tag, end - 1, 1) == "/"
+	if (!match(tag, /[A-Za-z_:.-]+/)) next
+	el = substr(tag, RSTART, RLENGTH)
+	if (el == "testsuite" || el == "testsuites") {
+		if (closing) depth--
+		else if (!alone) suite[++depth] = attribute(tag, "name")
+	} else if (el == "testcase") {
+		if (!closing) begin(tag)
+		if (closing || alone) { if (open) print result() "\t" identity(); open = 0 }
+	} else if (open && !closing) {
+		if (el == "failure") failures++
+		else if (el == "error") errors++
+		else if (el == "skipped" || el == "ignored") skipped++
+		else if (el == "flakyFailure" || el == "flakyError") flaky++
+		else next
+		if (why == "") why = attribute(tag, "message")
 	}
 }
