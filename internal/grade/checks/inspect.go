@@ -174,8 +174,8 @@ func (in *inspector) command(c *Command, at []any) {
 		in.sandboxPath(key(at, "dir"), c.Dir)
 	}
 	for _, k := range slices.Sorted(maps.Keys(c.Env)) {
-		if k == "" || strings.ContainsAny(k, "=\x00") || strings.ContainsRune(c.Env[k], 0) {
-			in.fault(key(at, "env", k), "no variable: %q", k)
+		if !isVariable(k) || strings.ContainsRune(c.Env[k], 0) {
+			in.fault(key(at, "env", k), "no variable: %q; names are of letters, digits and _", k)
 		}
 	}
 	if c.User != "" && strings.ContainsAny(c.User, " \t\n/\x00") {
@@ -190,6 +190,12 @@ func (in *inspector) command(c *Command, at []any) {
 	for i, k := range c.Canaries {
 		in.canary(c, k, key(at, "canaries", i))
 	}
+}
+
+// isVariable reports whether every shell takes name for a variable's.
+func isVariable(name string) bool {
+	return name != "" && strings.Trim(name[:1], "0123456789") != "" &&
+		strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == ""
 }
 
 // report checks a report's format, and whether the plan says where it lies.

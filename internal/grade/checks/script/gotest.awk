@@ -32,12 +32,18 @@ function picture(n) { return sprintf("%c%c%c", 226, 144, 128 + n) }
 	action = text("Action"); pkg = text("Package"); test = text("Test")
 	if (pkg == "") next
 	if (test == "") {
+		if (action == "start") marked[pkg] = 1
 		if (action != "pass" && action != "fail" && action != "skip") next
-		for (id in open) if (of[id] == pkg) { print "error\t" id; failed[pkg]++; delete open[id] }
+		for (id in open) if (of[id] == pkg && id !~ /::Benchmark/) { print "error\t" id; failed[pkg]++; delete open[id] }
 		if (action == "fail" && !failed[pkg]) print "error\t" pkg
 		next
 	}
 	id = pkg "::" test
+	# Before Go 1.20 a print without a line end hides the result behind it.
+	if (action == "output" && !marked[pkg]) {
+		said = text("Output")
+		if (said !~ /^ *--- FAIL: / && index(said, "--- FAIL: " test " (")) { print "failed\t" id; failed[pkg]++; delete open[id] }
+	}
 	if (action == "run") { open[id] = 1; of[id] = pkg }
 	if (action == "pass") word = "passed"
 	else if (action == "fail") { word = "failed"; failed[pkg]++ }
