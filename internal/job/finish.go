@@ -125,6 +125,7 @@ func (a *attempt) grade(ctx context.Context, step string, key task.Key, f frozen
 	for _, n := range v.Notes {
 		a.note(n)
 	}
+	a.hintOffline(step, key, v)
 	a.rec.TestExit, a.rec.Evidence = v.TestExit, weaker(a.rec.Evidence, v.Evidence)
 	a.rec.Checks = addChecks(a.rec.Checks, key.Step, v.Checks)
 	a.rec.Modes.Grade, a.rec.Modes.Verifier = string(key.Grade), string(req.Mode)
