@@ -50,4 +50,6 @@ func checkReport(t *testing.T, r *Report) {
 
 func FuzzGoTest(f *testing.F) { fuzzReader(f, GoTest) }
 
+func FuzzCargo(f *testing.F) { fuzzReader(f, CargoTest) }
+
 func FuzzJUnit(f *testing.F) { fuzzReader(f, Junit, Nextest, CTest) }

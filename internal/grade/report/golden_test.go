@@ -92,7 +92,7 @@ func told(r *Report, err error) string {
 // TestRealReports reads what the real runners wrote on a real machine; the
 // scripts testdata/FORMAT/make make the reports anew, -update the wants.
 func TestRealReports(t *testing.T) {
-	for _, f := range []Format{GoTest, Nextest, Junit, CTest} {
+	for _, f := range []Format{GoTest, CargoTest, Nextest, Junit, CTest} {
 		for _, run := range realRuns(t, f) {
 			t.Run(filepath.Join(run.dir, run.name), func(t *testing.T) {
 				r, err := Read(f, run.sources, run.exit)

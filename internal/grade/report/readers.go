@@ -16,6 +16,7 @@ func Readers() []Reader {
 		jestJSON(),
 		vitestJSON(),
 		goTest(),
+		cargoTest(),
 		nextest(),
 		junit(),
 		ctest(),
