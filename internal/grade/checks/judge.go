@@ -237,7 +237,10 @@ func (j *judge) evidence() trial.Evidence {
 	weakest := trial.Separate
 	for _, c := range j.plan.Commands {
 		f2p, p2p := c.Expected()
+		rd, err := report.ReaderOf(c.Report)
 		switch {
+		case err == nil && rd.Parity && len(f2p)+len(p2p) > 0:
+			return trial.SelfReported // a log, which anything that prints can forge
 		case len(f2p)+len(p2p) == 0, c.Separate:
 		case j.canaried(c):
 			if weakest == trial.Separate {

@@ -8,7 +8,7 @@ import (
 // Readers lists every format that a check plan may name, in the order of
 // docs/test-reports.md.
 func Readers() []Reader {
-	return []Reader{
+	return append([]Reader{
 		pytestJUnit(),
 		pytestLog(),
 		unittestLog(),
@@ -23,7 +23,7 @@ func Readers() []Reader {
 		nodeTest(),
 		mochaJSON(),
 		tapStream(),
-	}
+	}, parityReaders()...)
 }
 
 // ReaderOf finds a format's reader.
@@ -33,7 +33,9 @@ func ReaderOf(f Format) (Reader, error) {
 		if r.Format == f {
 			return r, nil
 		}
-		names = append(names, string(r.Format))
+		if !r.Parity {
+			names = append(names, string(r.Format))
+		}
 	}
 	return Reader{}, fmt.Errorf("no report format is called %q (there are %s)", f, strings.Join(names, ", "))
 }
