@@ -7,7 +7,7 @@ function add(name, word) {
 }
 function isWord(w) { return w == "ok" || w == "FAILED" || w == "ignored" || w ~ /^ignored, / }
 {
-	gsub(/\033\[[0-9;:?]*[A-Za-z]/, "")
+	gsub(/\033(\[[0-9;:?]*[A-Za-z]|\([A-Z0-9])/, "")
 	sub(/\r$/, "")
 }
 /^ +Running .* \(.*-[0-9a-f]+(\.exe)?\)$/ {
@@ -25,6 +25,7 @@ function isWord(w) { return w == "ok" || w == "FAILED" || w == "ignored" || w ~ 
 /^ +Doc-tests [^ ]+$/ { target = "doc[" $2 "]"; inside = 0; next }
 /^running [0-9]+ tests?$/ && inside != 2 { inside = 1; half = ""; next }
 /^error: could not compile / && !inside { split($0, part, "`"); print "error\tbuild[" part[2] "]"; next }
+/^  process didn't exit successfully: `/ && inside == 1 { print "error\t" target; inside = 0; half = ""; next }
 /^test result: (ok|FAILED)\. / && half == "" { inside = 0; next }
 inside == 1 {
 	if ($0 == "failures:" && half == "") { inside = 2; next }
