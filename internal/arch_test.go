@@ -63,6 +63,7 @@ internal/gateway/atif:       internal/gateway internal/model trajectory trial
 internal/agent:              task trajectory trial internal/sandbox internal/image
 internal/agent/oracle:       internal/agent internal/sandbox task trial
 internal/agent/nop:          internal/agent task trial
+internal/agent/prediction:   internal/agent internal/sandbox internal/image task trial
 internal/agent/script:       internal/agent internal/sandbox internal/image task trial
 internal/agent/command:      internal/agent internal/sandbox internal/image task trial
 internal/agent/external:     internal/agent internal/model internal/sandbox internal/image task trajectory trial internal/strict

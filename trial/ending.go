@@ -63,6 +63,7 @@ const (
 	CauseEmptyPatch      Cause = "empty_patch"      // the agent worked and left the tree as it was
 	CauseNoAttempt       Cause = "no_attempt"       // the agent did nothing at all
 	CauseForbiddenChange Cause = "forbidden_change" // the work changes what the task forbids
+	CausePatchFailed     Cause = "patch_failed"     // a prediction's patch does not apply
 	CauseVerifierTimeout Cause = "verifier_timeout" // the verifier did not end in time
 	CauseRewardMissing   Cause = "reward_missing"   // no reward file
 	CauseRewardEmpty     Cause = "reward_empty"     // a reward file of no bytes
@@ -127,6 +128,7 @@ func Endings() []Ending {
 		{CauseEmptyPatch, Fail, FaultAgent, false, true, "", "the agent worked and changed nothing"},
 		{CauseNoAttempt, Fail, FaultAgent, false, true, "", "the agent did nothing"},
 		{CauseForbiddenChange, Fail, FaultAgent, false, true, "", "the work changes what the task forbids"},
+		{CausePatchFailed, Fail, FaultAgent, false, true, "", "the prediction's patch does not apply"},
 		{CauseVerifierTimeout, Inconclusive, FaultAgent, false, true, "VerifierTimeoutError", "the verifier did not end in time"},
 		{CauseRewardMissing, Inconclusive, FaultAgent, false, true, "RewardFileNotFoundError", "the verifier wrote no reward"},
 		{CauseRewardEmpty, Inconclusive, FaultAgent, false, true, "RewardFileEmptyError", "the verifier wrote an empty reward file"},

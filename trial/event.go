@@ -88,7 +88,8 @@ type Planned struct {
 	Digest string `json:"digest,omitempty"`
 	Agent  string `json:"agent"`
 	Model  string `json:"model,omitempty"`
-	Rep    int    `json:"rep"` // 1..k: which of the k attempts of this task and agent
+	Rep    int    `json:"rep"`             // 1..k: which of the k attempts of this task and agent
+	Given  string `json:"given,omitempty"` // digest of the prediction that it is about; empty: an agent works
 }
 
 // Replaced is the data of TrialRetried.

@@ -16,6 +16,7 @@ import (
 	"assay/internal/agent/nop"
 	"assay/internal/agent/oracle"
 	"assay/internal/agent/script"
+	"assay/internal/exchange"
 	"assay/internal/image"
 	"assay/internal/job"
 	"assay/internal/model"
@@ -139,6 +140,9 @@ func (m *armory) Close() error {
 // arm makes the arm of a spec. A file's arm is called by the file's name and
 // found again, by a resumed job, by its absolute path.
 func (m *armory) arm(s armSpec) (job.Arm, error) {
+	if strings.HasPrefix(s.agent, exchange.PredictionArm) {
+		return predictedAgain(s.agent)
+	}
 	arm := job.Arm{Spec: s.agent, Instructions: s.instructions, Env: s.env}
 	name, arg, _ := strings.Cut(s.agent, ":")
 	if (name == "script" || isRecipeFile(s.agent)) && s.agent != name+":" {

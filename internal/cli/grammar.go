@@ -32,10 +32,12 @@ type grammar struct {
 
 	Agent      agentCmd      `cmd:"" group:"runs" help:"List, install and try agents."`
 	Run        runCmd        `cmd:"" group:"runs" help:"Run agents on tasks."`
+	Grade      gradeCmd      `cmd:"" group:"runs" help:"Grade predictions that were made elsewhere; no agent runs."`
 	Job        jobCmd        `cmd:"" group:"runs" help:"List, show, resume and remove jobs."`
 	Model      modelCmd      `cmd:"" group:"runs" help:"Models: serve one without a model."`
 	Gateway    gatewayCmd    `cmd:"" group:"runs" help:"Serve models to agents that run anywhere, and record every call."`
 	Trajectory trajectoryCmd `cmd:"" group:"runs" help:"Check, print, count and convert what agents did."`
+	Export     exportCmd     `cmd:"" group:"runs" help:"Write a job as other people's formats: SWE-bench, JUnit XML, CSV."`
 	Report     reportCmd     `cmd:"" group:"runs" help:"Write a job's self-contained HTML report."`
 	View       viewCmd       `cmd:"" group:"runs" help:"Serve the pages of all jobs below a folder, live."`
 

@@ -22,6 +22,9 @@ type Arm struct {
 
 	Instructions string            // added to every brief, after an empty line
 	Env          map[string]string // of the agent, over what it asks for itself
+	// Given are answers that were made elsewhere, one trial each, instead of
+	// attempts of Agent; nil: there are none.
+	Given func(t *task.Task) []Given
 	// Options is what else the arm was made of, for Load; nil: nothing.
 	Options json.RawMessage
 }

@@ -111,6 +111,12 @@ func (a *attempt) guarded(ctx context.Context) (err error) {
 }
 
 func (a *attempt) work(ctx context.Context) error {
+	if err := a.keepGiven(); err != nil {
+		return err
+	}
+	if g := a.p.given; g != nil && g.Empty {
+		return a.unlaid(trial.CauseEmptyPatch, "the prediction is empty: there is nothing to be graded")
+	}
 	if err := a.do(trial.PhaseImage, "", func() error { return a.resolve(ctx) }); err != nil {
 		return err
 	}
@@ -233,6 +239,9 @@ func (a *attempt) step(ctx context.Context, i int) (goOn bool, err error) {
 	}
 	if runErr != nil {
 		return false, runErr
+	}
+	if report.Cause == trial.CausePatchFailed {
+		return false, a.unlaid(report.Cause, report.Detail)
 	}
 	end.agent = agentEnd{
 		exit: report.Exit, signal: report.Signal, timedOut: report.TimedOut, memory: report.OutOfMemory,

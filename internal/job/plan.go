@@ -16,8 +16,9 @@ type planned struct {
 	task    *task.Task
 	digest  string // Harbor's content digest of the task
 	arm     Arm
-	rep     int // 1..k
-	attempt int // 1, +1 for each retry or rerun
+	rep     int    // 1..k
+	given   *Given // what the trial is about instead of an attempt; nil: an agent works
+	attempt int    // 1, +1 for each retry or rerun
 }
 
 // cell identifies a planned trial across runs of a job.
@@ -29,7 +30,7 @@ type cell struct {
 func (p *planned) cell() cell { return cell{p.task.Name, p.arm.Spec, p.arm.model(), p.rep} }
 
 func (p *planned) info() trial.Planned {
-	return trial.Planned{Task: p.task.Name, Digest: p.digest, Agent: p.arm.Spec, Model: p.arm.model(), Rep: p.rep}
+	return trial.Planned{Task: p.task.Name, Digest: p.digest, Agent: p.arm.Spec, Model: p.arm.model(), Rep: p.rep, Given: p.answer()}
 }
 
 // known is what a job directory already says about a trial.
@@ -56,10 +57,10 @@ func expand(cfg Config, digests map[string]string) ([]*planned, error) {
 		}
 	}
 	var all []*planned
-	for rep := 1; rep <= max(1, cfg.Attempts); rep++ {
+	for rep := 1; rep <= cfg.reps(); rep++ {
 		for _, t := range cfg.Tasks {
 			for _, arm := range cfg.Arms {
-				all = append(all, &planned{task: t, digest: digests[t.Name], arm: arm, rep: rep})
+				all = append(all, cfg.cells(arm, t, digests[t.Name], rep)...)
 			}
 		}
 	}
@@ -85,6 +86,9 @@ func match(all []*planned, have []known, name func(task string) string) (run, fr
 		if k.planned.Digest != "" && k.planned.Digest != p.digest {
 			return nil, nil, fmt.Errorf("task %s: %w: it was %s and is %s; start another job with --job-name, or remove this one",
 				p.task.Name, ErrChanged, short(k.planned.Digest), short(p.digest))
+		}
+		if err := p.sameAnswer(k.planned.Given); err != nil {
+			return nil, nil, err
 		}
 		p.name, p.attempt = k.name, k.attempt+1
 		if !k.finished {

@@ -412,7 +412,7 @@ func (r *run) sameBackend() error {
 func (r *run) info() trial.JobInfo {
 	return trial.JobInfo{
 		Name: filepath.Base(r.cfg.Dir), Concurrent: r.cfg.Concurrent, Version: r.deps.Version,
-		Trials: len(r.cfg.Tasks) * len(r.cfg.Arms) * max(1, r.cfg.Attempts),
+		Trials: r.cfg.trials(),
 	}
 }
 
