@@ -13,10 +13,11 @@ func importers() []importer.Importer {
 }
 
 type importCmd struct {
-	Format string `arg:"" enum:"humaneval" help:"humaneval."`
-	Source string `arg:"" help:"The data set's file, e.g. HumanEval.jsonl.gz."`
+	Format string `arg:"" enum:"humaneval,swebench,swe-smith" help:"humaneval, swebench or swe-smith."`
+	Source string `arg:"" help:"The data set's file, e.g. HumanEval.jsonl.gz or verified.parquet; of SWE-bench 5 also a task repository."`
 	Out    string `short:"o" required:"" placeholder:"DIR" help:"Directory of task directories to make."`
 	Force  bool   `help:"Replace task directories that differ."`
+	swebenchImport
 }
 
 func (importCmd) Help() string {
@@ -25,17 +26,22 @@ func (importCmd) Help() string {
 Example:
   assay import humaneval HumanEval.jsonl.gz -o tasks/humaneval
   assay run -p tasks/humaneval -a oracle -n 2
+  assay import swebench verified.jsonl -o tasks/verified
+  assay import swebench rows.jsonl -o tasks/mine --repos clones --base python:3.12
 
 Exit status: 0, 1 a record is malformed (nothing half-written is left), 2 usage.`
 }
 
 func (c *importCmd) Run(ctx *boundCtx, a *app, g *grammar) error {
-	for _, im := range importers() {
+	for _, im := range append(importers(), c.swebenchImport.importers()...) {
 		if im.Name() != c.Format {
 			continue
 		}
 		s, err := im.Import(ctx, c.Source, c.Out, importer.Options{Force: c.Force})
 		if err != nil {
+			return err
+		}
+		if err := c.swebenchImport.tell(a); err != nil {
 			return err
 		}
 		if g.JSON {
