@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf16"
-	"unicode/utf8"
 )
 
 // Files that Python's json.dumps wrote are read by people with diff and by
@@ -103,10 +102,8 @@ func quotePython(b *bytes.Buffer, s string) {
 			continue
 		}
 		switch {
-		case r >= 0x20 && r < utf8.RuneSelf-1: // 0x7f is ASCII, and json writes it as it is
+		case r >= ' ' && r <= '~':
 			b.WriteByte(byte(r))
-		case r == 0x7f:
-			b.WriteByte(0x7f)
 		case r > 0xffff:
 			hi, lo := utf16.EncodeRune(r)
 			fmt.Fprintf(b, `\u%04x\u%04x`, hi, lo)

@@ -69,7 +69,7 @@ func (s RunSummary) Marshal() ([]byte, error) {
 	}
 	if e := s.Engine; e != nil {
 		o = append(o,
-			member{"unstopped_instances", len(e.Containers)},
+			member{"unstopped_instances", len(sorted(e.Containers))},
 			member{"unstopped_containers", sorted(e.Containers)},
 			member{"unremoved_images", sorted(e.Images)})
 	}

@@ -3,6 +3,7 @@ package store
 import (
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -107,8 +108,10 @@ func (t *Trial) Open(name string) (*os.File, error) {
 		return nil, fmt.Errorf("open %q of trial %q: %w", name, t.Name, err)
 	}
 	defer tr.close()
-	if found, why := tr.file(name); found == "" {
-		return nil, fmt.Errorf("open %q of trial %q: %s", name, t.Name, or(why, "no such file"))
+	if found, why := tr.file(name); found == "" && why == "" {
+		return nil, fmt.Errorf("open %q of trial %q: %w", name, t.Name, fs.ErrNotExist)
+	} else if found == "" {
+		return nil, fmt.Errorf("open %q of trial %q: %s", name, t.Name, why)
 	}
 	f, err := tr.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if err != nil {
