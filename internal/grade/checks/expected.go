@@ -33,6 +33,9 @@ func (p *Plan) Expected() []Check {
 	var all []Check
 	add := func(s source, in string, p2p bool, ids ...string) {
 		for _, id := range ids {
+			if p.out[Global(in, id)] {
+				continue
+			}
 			all = append(all, Check{ID: Global(in, id), In: in, Local: id, PassToPass: p2p, source: s})
 		}
 	}

@@ -39,7 +39,8 @@ type Plan struct {
 	EdgeCases  []EdgeCase  `toml:"edge_cases,omitempty"`
 	Needs      Needs       `toml:"needs,omitempty"`
 
-	digest string // of the file that was read and the lists it names
+	out    map[string]bool // global ids that tests/quarantine.txt takes out of the lists
+	digest string          // of the file that was read and the lists it names
 }
 
 // Command runs in the verifier's sandbox, one after the other in the plan's

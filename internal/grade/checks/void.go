@@ -88,7 +88,7 @@ func (j *judge) canary(c Command, r Ran, cv *CommandVerdict) {
 	breaks := map[string]bool{}
 	for _, i := range j.planted(c) {
 		for _, id := range c.Canaries[i].Breaks {
-			breaks[id] = true
+			breaks[id] = !j.plan.out[Global(c.Name, id)]
 		}
 	}
 	here := map[string]report.Status{}
@@ -103,8 +103,8 @@ func (j *judge) canary(c Command, r Ran, cv *CommandVerdict) {
 		}
 	}
 	claimed := false
-	for id := range breaks {
-		if j.results[Global(c.Name, id)].status != report.Passed {
+	for id, must := range breaks {
+		if !must || j.results[Global(c.Name, id)].status != report.Passed {
 			continue
 		}
 		claimed = true
