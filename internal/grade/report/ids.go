@@ -90,6 +90,18 @@ func (r *Report) namesakes(what string, key func(id string) string) {
 	}
 }
 
+// byTitles flags tests whose titles are the same in two files: parsers of logs
+// know no files there.
+func byTitles(read func([]Source) (*Report, error)) func([]Source) (*Report, error) {
+	return func(sources []Source) (*Report, error) {
+		r, err := read(sources)
+		if err == nil {
+			r.namesakes("in another file", func(id string) string { _, titles, _ := strings.Cut(id, " > "); return titles })
+		}
+		return r, err
+	}
+}
+
 // count is how many tests have one of the statuses.
 func (r *Report) count(of ...Status) (n int) {
 	for _, t := range r.Tests {

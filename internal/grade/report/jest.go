@@ -14,7 +14,7 @@ import (
 func jestJSON() Reader {
 	return Reader{
 		Format: "jest",
-		Read:   readEach("jest", readJest),
+		Read:   byTitles(readEach("jest", readJest)),
 		Agrees: agreesZeroOne("Jest"),
 		Means:  "Jest 29, 30: jest --ci --json --outputFile=FILE",
 	}
@@ -24,7 +24,7 @@ func jestJSON() Reader {
 func vitestJSON() Reader {
 	return Reader{
 		Format: "vitest",
-		Read:   readEach("vitest", readJest),
+		Read:   byTitles(readEach("vitest", readJest)),
 		Agrees: agreesZeroOne("Vitest"),
 		Means:  "Vitest 3, 4: vitest run --reporter=json --outputFile=FILE",
 	}

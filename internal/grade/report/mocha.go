@@ -14,9 +14,20 @@ import (
 func mochaJSON() Reader {
 	return Reader{
 		Format: "mocha",
-		Read:   readEach("mocha", readMocha),
+		Read:   byTitles(readEach("mocha", readMocha)),
 		Agrees: agreesMocha,
 		Means:  "Mocha 10, 11: mocha --reporter json --reporter-option output=FILE",
+	}
+}
+
+// mochaLog reads the log of assay's reporter for Mocha: titles one by one, and
+// which test a failed hook belongs to, neither of which is in Mocha's own json.
+func mochaLog() Reader {
+	return Reader{
+		Format: "mocha-log",
+		Read:   byTitles(readEach("mocha-log", readTestLog)),
+		Agrees: agreesMocha,
+		Means:  "Mocha 10, 11 with assay_mocha.cjs: mocha --reporter DIR/assay_mocha.cjs --reporter-option output=FILE",
 	}
 }
 
@@ -24,7 +35,7 @@ func mochaJSON() Reader {
 func nodeTest() Reader {
 	return Reader{
 		Format: "node-test",
-		Read:   readEach("node-test", readTestLog),
+		Read:   byTitles(readEach("node-test", readTestLog)),
 		Agrees: agreesNode,
 		Means:  "Node 20, 22, 24 with assay_node.mjs: node --test --test-reporter=DIR/assay_node.mjs --test-reporter-destination=FILE",
 	}

@@ -69,7 +69,7 @@ type pytestCase struct {
 type pytestSuite struct {
 	tests, failures, errors, skipped int // listed elements
 	told                             [4]int
-	last                             pytestCase
+	failed                           map[string]bool // ids of the cases that hold a failure
 }
 
 func readPytest(p *part, s Source) error {
@@ -144,7 +144,7 @@ func readPytest(p *part, s Source) error {
 }
 
 func newPytestSuite(a map[string]string) (*pytestSuite, error) {
-	s := &pytestSuite{}
+	s := &pytestSuite{failed: map[string]bool{}}
 	for i, k := range []string{"tests", "failures", "errors", "skipped"} {
 		n, err := strconv.Atoi(a[k])
 		if err != nil || n < 0 {
@@ -219,19 +219,22 @@ func pytestKind(message string) Kind {
 }
 
 // end puts a case into the report. A test that fails and whose tear-down fails
-// too has two elements, one after the other, which are one result.
+// too has two elements, which are one result. (With pytest-xdist others may
+// stand between them.)
 func (s *pytestSuite) end(p *part, c *pytestCase) error {
-	if s.last.test.ID == c.test.ID && s.last.failed && c.teardown && c.results == 1 {
+	if s.failed[c.test.ID] && c.teardown && c.results == 1 {
 		i := p.index[line(c.test.ID)]
 		p.Tests[i].Status, p.Tests[i].Kind, p.Tests[i].Message = Errored, KindException, c.test.Message
-		s.last = pytestCase{}
+		delete(s.failed, c.test.ID)
 		return nil
 	}
 	s.tests += max(c.results, 1)
 	if c.teardown && c.results == 1 {
 		s.tests++ // pytest counts its pass and its error
 	}
-	s.last = *c
+	if c.failed {
+		s.failed[c.test.ID] = true
+	}
 	if c.test.Kind == KindBuild {
 		p.flag(FlagBuild, c.test.ID, "it cannot be collected")
 	}

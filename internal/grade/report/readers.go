@@ -15,14 +15,15 @@ func Readers() []Reader {
 		djangoLog(),
 		jestJSON(),
 		vitestJSON(),
+		nodeTest(),
+		mochaJSON(),
+		mochaLog(),
+		tapStream(),
 		goTest(),
 		cargoTest(),
 		nextest(),
 		junit(),
 		ctest(),
-		nodeTest(),
-		mochaJSON(),
-		tapStream(),
 	}, parityReaders()...)
 }
 

@@ -8,6 +8,9 @@ var supportPytest []byte
 //go:embed support/assay_unittest.py
 var supportUnittest []byte
 
+//go:embed support/assay_mocha.cjs
+var supportMocha []byte
+
 //go:embed support/assay_node.mjs
 var supportNode []byte
 
@@ -20,6 +23,8 @@ func Support(f Format) (name string, data []byte, ok bool) {
 		return "assay_pytest.py", supportPytest, true
 	case "unittest", "django":
 		return "assay_unittest.py", supportUnittest, true
+	case "mocha-log":
+		return "assay_mocha.cjs", supportMocha, true
 	case "node-test":
 		return "assay_node.mjs", supportNode, true
 	}

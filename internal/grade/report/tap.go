@@ -33,7 +33,7 @@ const maxTAPDepth = 32
 var (
 	tapPlan      = regexp.MustCompile(`^1\.\.(\d{1,9})(?:\s*#\s*(.*))?$`)
 	tapPoint     = regexp.MustCompile(`^(not )?ok(?:\s+(\d{1,9}))?(?:\s+-\s+|\s+|\s*$)(.*)$`)
-	tapDirective = regexp.MustCompile(`(?i)^(.*?)(?:^|\s)#\s*(skip|todo)\b\S*\s*(.*)$`)
+	tapDirective = regexp.MustCompile(`(?i)^(.*?)(?:^|\s)#\s*(skip\S*|todo\b)\s*(.*)$`)
 	tapTime      = regexp.MustCompile(`\s+# time=[0-9.]+m?s$`)
 	tapSum       = regexp.MustCompile(`^# (tests|pass|fail)\s+(\d{1,9})$`)
 )
@@ -336,7 +336,9 @@ func (r *tapReader) checkSums(top *tapLevel) {
 	if n, ok := r.sums["fail"]; ok && n != fails {
 		r.counts("it counts %d failures, and %d are listed", n, fails)
 	}
-	if _, ok := r.sums["tests"]; !ok && r.bail == "" {
+	_, tests := r.sums["tests"]
+	_, failed := r.sums["fail"]
+	if end := tests && (failed || fails == 0 && r.group == "ok"); !end && r.bail == "" {
 		r.p.flag(FlagCut, "", r.source+": its last lines, with the numbers, are not there")
 	}
 }

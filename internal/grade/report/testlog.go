@@ -35,6 +35,10 @@ type logLine struct {
 
 	Done    map[Status]int `json:"done"`
 	Stopped string         `json:"stopped"`
+
+	// Failures is what the runner itself counts as such, where that is not the
+	// number of tests that failed (Mocha counts hooks).
+	Failures *int `json:"failures"`
 }
 
 // testLog is a log of one process as far as it was read.
@@ -143,7 +147,7 @@ func (l *testLog) take(ln logLine, n int) error {
 		if l.stopped {
 			l.p.broke = ln.Stopped
 		}
-		l.sums(ln.Done)
+		l.sums(ln.Done, ln.Failures)
 	default:
 		l.stray(n, "a line that says nothing")
 	}
@@ -179,7 +183,7 @@ func (l *testLog) result(id string, ln logLine) error {
 }
 
 // sums holds the recorder's numbers against what it listed.
-func (l *testLog) sums(told map[Status]int) {
+func (l *testLog) sums(told map[Status]int, failures *int) {
 	c := &l.p.Counts
 	total := 0
 	for _, n := range told {
@@ -187,7 +191,11 @@ func (l *testLog) sums(told map[Status]int) {
 	}
 	sum(&c.Total, total)
 	sum(&c.Passed, told[Passed])
-	sum(&c.Failed, told[Failed])
+	if failures == nil {
+		failures = new(int)
+		*failures = told[Failed]
+	}
+	sum(&c.Failed, *failures)
 	sum(&c.Errors, told[Errored])
 	sum(&c.Skipped, told[Skipped])
 	for _, s := range []Status{Passed, XPassed, XFailed, Skipped, Failed, Errored} {
