@@ -60,7 +60,7 @@ func scriptReaders() map[report.Format]scriptReader {
 	}
 	return map[report.Format]scriptReader{
 		"pytest": py("pytest"), "pytest-log": py("pytest-log"), "unittest": py("unittest"), "django": py("django"),
-		"jest": js("jest"), "vitest": js("vitest"), "mocha": js("mocha"), "node-test": js("node-test"),
+		"jest": js("jest"), "vitest": js("vitest"), "mocha": js("mocha"), "mocha-log": js("mocha-log"), "node-test": js("node-test"),
 		"go-test": each("gotest.awk", scriptGoTest, ""), "cargo-test": each("cargo.awk", scriptCargo, ""),
 		"junit": each("junit.awk", scriptJUnit, "-v format=junit "), "nextest": each("junit.awk", scriptJUnit, "-v format=nextest "), "ctest": each("junit.awk", scriptJUnit, "-v format=ctest "),
 		"tap": each("tap.awk", scriptTAP, `-v "source=$(name "$f")" `),

@@ -92,6 +92,9 @@ func (s *scripter) one(c Cases, k scriptCase) {
 		s.put("doubt='cases are compared by assay alone'\n")
 		return
 	}
+	if k.Want.Stdout == nil && k.Want.Stderr == nil && len(k.Want.Files)+len(k.Want.Exit) == 0 {
+		s.faults = append(s.faults, fmt.Errorf("case %q wants nothing", Global(c.Name, k.ID)))
+	}
 	// Every case has a copy of the working directory.
 	s.put("rm -rf \"$tmp/case\" && cp -R \"$work\" \"$tmp/case\"\n")
 	for _, name := range sortedNames(k.Files) {

@@ -1,6 +1,9 @@
 package checks
 
 import (
+	"errors"
+	"flag"
+	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
@@ -12,6 +15,19 @@ import (
 
 	"assay/internal/grade/report"
 )
+
+var recorded = flag.String("recorded", "../report/testdata", "where reports of real runners lie")
+
+var everyVersion = flag.Bool("every-version", false, "compare what all versions of the runners wrote")
+
+// runnerOf is the directory of a runner's versions; TAP has one of each runner.
+func runnerOf(name string) string {
+	dir := filepath.Dir(name)
+	if strings.HasPrefix(dir, "tap/") {
+		return dir
+	}
+	return filepath.Dir(dir)
+}
 
 // needs are the programs that a format's reader in a script takes.
 func needs(t *testing.T, names ...string) {
@@ -36,7 +52,7 @@ func scriptReads(t *testing.T, f report.Format, root string, files ...string) (m
 		t.Fatal(err)
 	}
 	cmd := exec.Command("sh", append([]string{"-euc", `tmp=$1; root=$2; shift 2
-name() { if [ "${1##*/}" = stdout ]; then :; else printf '%s' "${1#/}"; fi; }
+name() { :; }
 ` + rd.line, "sh", tmp, root}, files...)...)
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
@@ -69,7 +85,7 @@ func sameTests(t *testing.T, f report.Format, root string, exit int, files ...st
 			t.Fatal(err)
 		}
 		s := report.Source{Name: strings.TrimPrefix(name, "/"), Data: b, Root: root}
-		if filepath.Base(name) == "stdout" {
+		if rd, err := report.ReaderOf(f); err == nil && rd.Stream {
 			s.Name = "stdout"
 		}
 		sources = append(sources, s)
@@ -92,6 +108,8 @@ func sameTests(t *testing.T, f report.Format, root string, exit int, files ...st
 		}
 		delete(got, test.ID)
 	}
+	delete(got, "the run") // what failed in it is no test
+	delete(got, "the run bailed out")
 	if want.Void() == "" && len(got) > 0 {
 		t.Errorf("%s %v: the script reads more: %q", f, files, slices.Sorted(maps.Keys(got)))
 	}
@@ -104,7 +122,7 @@ func sameTests(t *testing.T, f report.Format, root string, exit int, files ...st
 // Every recorded output of the real runners is read alike by both.
 func TestScriptReadsRecorded(t *testing.T) {
 	formats := map[string]report.Format{"ctest": "ctest", "go-test": "go-test", "junit": "junit", "nextest": "nextest", "cargo": "cargo-test"}
-	lists, err := filepath.Glob("../report/testdata/*/*/runs.tsv")
+	lists, err := filepath.Glob(filepath.Join(*recorded, "*/*/runs.tsv"))
 	if err != nil || len(lists) == 0 {
 		t.Fatalf("no recorded runs: %v", err)
 	}
@@ -148,4 +166,51 @@ func TestScriptReadsRecorded(t *testing.T) {
 		t.Errorf("%d runs with %d tests were compared", runs, tests)
 	}
 	t.Logf("%d runs with %d tests", runs, tests)
+}
+
+// Those of runners of Python and Node, and TAP, are listed in one file.
+func TestScriptReadsManifest(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(*recorded, "MANIFEST.tsv"))
+	if errors.Is(err, fs.ErrNotExist) {
+		t.Skip("no recorded runs")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	needs(t, "awk", "python3", "node")
+	newest := map[string]string{} // version by format and runner: starting Python a hundred times takes a minute
+	var lines [][]string
+	for l := range strings.Lines(string(text)) {
+		if cols := strings.Split(strings.TrimSuffix(l, "\n"), "\t"); len(cols) >= 5 && cols[0] != "file" {
+			newest[runnerOf(cols[0])] = filepath.Dir(cols[0])
+			lines = append(lines, cols)
+		}
+	}
+	runs, tests := map[report.Format]int{}, 0
+	for _, cols := range lines {
+		if !*everyVersion && newest[runnerOf(cols[0])] != filepath.Dir(cols[0]) {
+			continue
+		}
+		exit, err := strconv.Atoi(cols[2])
+		if err != nil {
+			t.Fatalf("%q", cols)
+		}
+		f := report.Format(cols[1])
+		if _, ok := scriptReaders()[f]; !ok {
+			t.Errorf("no script reads %s", f)
+			continue
+		}
+		name, err := filepath.Abs(filepath.Join(*recorded, cols[0]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := sameTests(t, f, cols[3], exit, name); r != nil {
+			runs[f]++
+			tests += len(r.Tests)
+		}
+	}
+	if len(runs) < 9 || tests < 300 {
+		t.Errorf("%v runs with %d tests were compared", runs, tests)
+	}
+	t.Logf("%v runs with %d tests", runs, tests)
 }

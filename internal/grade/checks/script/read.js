@@ -65,7 +65,7 @@ function log(text) {
 
 for (const f of files) {
   const text = fs.readFileSync(f, "utf8");
-  if (format === "node-test") log(text);
+  if (format === "node-test" || format === "mocha-log") log(text);
   else if (format === "mocha") mocha(JSON.parse(text));
   else jest(JSON.parse(text));
 }

@@ -1,5 +1,22 @@
 # Prints "STATUS<TAB>ID" for each test of TAP; -v source=NAME where it is a file.
 function titled(t) { gsub(/ > /, " \\> ", t); return t }
+# plain takes escapes away and shows control characters by their pictures.
+function plain(s,    out, i, c, n) {
+	out = ""
+	for (i = 1; i <= length(s); i++) {
+		c = substr(s, i, 1)
+		if (c == "\\" && (substr(s, i + 1, 1) == "\\" || substr(s, i + 1, 1) == "#")) c = substr(s, ++i, 1)
+		else if ((n = index(controls, c)) > 0) c = sprintf("%c%c%c", 226, 144, 128 + n)
+		out = out c
+	}
+	return out
+}
+# brace gives a title its last brace back if no subtest in braces came.
+function brace(d) {
+	if (!braces[d]) return
+	braces[d] = 0
+	if (!count[d + 1]) name[d, count[d]] = name[d, count[d]] " {"
+}
 function clear(d) { while (d in count) { count[d] = 0; d++ } }
 function point(d, bare,    t, word, rest, opens, n, i, key, mark) {
 	word = "passed"
@@ -22,8 +39,8 @@ function point(d, bare,    t, word, rest, opens, n, i, key, mark) {
 		else word = (word == "passed") ? "xpassed" : "xfailed"
 	}
 	sub(/[ \t]+$/, "", rest)
-	gsub(/\\#/, "#", rest)
-	t = rest
+	t = plain(rest)
+	brace(d)
 	count[d]++
 	item[d, count[d]] = word
 	name[d, count[d]] = (t == "") ? "#" count[d] : t
@@ -56,6 +73,7 @@ function lines(d,    i, j, n, part, all, t, again) {
 	}
 	return all
 }
+BEGIN { controls = ""; for (i = 1; i < 32; i++) controls = controls sprintf("%c", i) }
 { sub(/[\r ]+$/, "") }
 yaml { if ($0 ~ /^ *\.\.\.$/) yaml = 0; next }
 /^ *$/ { next }
@@ -71,12 +89,13 @@ bare ~ /^TAP version / { if (d == 0) first = 1; next }
 bare == "---" && indent % 4 == 2 { yaml = 1; next }
 bare ~ /^Bail out!/ { bail = 1; next }
 bare == "}" && braces[d] { braces[d] = 0; adopt(d); next }
+bare ~ /^1\.\.[0-9]+/ && indent % 4 == 0 { brace(d); next }
 bare ~ /^#/ {
 	if (bare ~ /^# Subtest: /) next
 	if (was && d == 0) groups = 1
 	if (!groups || d > 0 || bare ~ /^# (tests|pass|fail) +[0-9]+$/) next
-	heading = bare
-	sub(/^# */, "", heading)
+	sub(/^# */, "", bare)
+	heading = plain(bare)
 	next
 }
 indent % 4 == 0 && bare ~ /^(not )?ok([ \t]|$)/ { point(d, bare) }
