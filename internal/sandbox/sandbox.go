@@ -58,6 +58,7 @@ type Capabilities struct {
 	TTY       bool
 	Relays    bool
 	Services  bool // Spec.Set
+	ReadOnly  bool // Spec.ReadOnly
 	Networks  []Network
 	Limits    []string // "disk:tmpfs", "pids:rlimit", …: limit and what holds it
 	Isolation string   // one honest line: what it does not protect against
@@ -138,10 +139,16 @@ const (
 
 // Spec describes a sandbox. The zero value of every field but Image is usable.
 type Spec struct {
-	Image    image.Image     // layers, binds and defaults
-	Extra    []image.LayerID // layers on top of the image's, e.g. a workspace diff
-	From     Snapshot        // start from this frozen tree; Image must be its source's
-	Mounts   []Mount
+	Image  image.Image     // layers, binds and defaults
+	Extra  []image.LayerID // layers on top of the image's, e.g. a workspace diff
+	From   Snapshot        // start from this frozen tree; Image must be its source's
+	Mounts []Mount
+	// ReadOnly are paths of the tree, files and directories with all below them,
+	// that no program of the sandbox can change, remove or rename, and no Put:
+	// each is a read-only mount of itself. One that is missing when the tree is
+	// made, or is a link, stays what it is. A directory above one is no mount:
+	// it can be renamed with all that is in it.
+	ReadOnly []image.Path
 	Relays   []Relay
 	Limits   Limits
 	UID      UIDMode

@@ -352,6 +352,8 @@ func supported(spec sandbox.Spec) error {
 	case len(spec.Image.Binds) > 0:
 		return fmt.Errorf("image %q is made of directories of this machine, which an engine does not have: %w; import one (assay image import), or use the ns backend",
 			spec.Image.Name, sandbox.ErrUnsupported)
+	case len(spec.ReadOnly) > 0:
+		return fmt.Errorf("read-only paths of the container's own tree: %w: an engine mounts only what lies elsewhere", sandbox.ErrUnsupported)
 	case len(spec.Image.Layers)+len(spec.Extra) == 0:
 		return fmt.Errorf("image %q has no layer: %w", spec.Image.Name, sandbox.ErrUnsupported)
 	}

@@ -122,6 +122,8 @@ func supported(spec sandbox.Spec) error {
 		return fmt.Errorf("service %q: %w", spec.Service, sandbox.ErrUnsupported)
 	case len(spec.Relays) > 0:
 		return fmt.Errorf("relays: %w", sandbox.ErrUnsupported)
+	case len(spec.ReadOnly) > 0:
+		return fmt.Errorf("read-only paths: %w", sandbox.ErrUnsupported)
 	}
 	for _, m := range spec.Mounts {
 		if m.Memory != 0 {

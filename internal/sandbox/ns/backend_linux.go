@@ -264,7 +264,7 @@ func hostTree(p string) (int, error) {
 func (b *Backend) Capabilities() sandbox.Capabilities {
 	return sandbox.Capabilities{
 		Name: "ns", UIDModes: b.modes(),
-		Snapshots: true, Peek: true, TTY: true, Relays: true,
+		Snapshots: true, Peek: true, TTY: true, Relays: true, ReadOnly: true,
 		Networks:  b.networks(),
 		Limits:    b.holds(),
 		Isolation: "shares the kernel with the host: stops accidents and ordinary hostile programs, not a kernel exploit",
@@ -426,6 +426,11 @@ func supported(spec sandbox.Spec) error {
 		}
 		if m.Layer != "" && !m.ReadOnly {
 			return no("a layer that is mounted for writing")
+		}
+	}
+	for _, p := range spec.ReadOnly {
+		if !strings.HasPrefix(string(p), "/") || inTree(p) == "" {
+			return fmt.Errorf("read-only path %q: it is not a path below /", p)
 		}
 	}
 	for _, r := range spec.Relays {

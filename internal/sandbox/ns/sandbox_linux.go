@@ -115,6 +115,11 @@ func (s *Sandbox) enter(c *initConn, groups int) (pid1.Message, awaited) {
 	for _, t := range s.spec.Mounts {
 		m.Strs = append(m.Strs, inTree(t.Target))
 	}
+	if !s.b.conf.without(sandbox.DefReadOnly) {
+		for _, p := range s.spec.ReadOnly {
+			m.Strs = append(m.Strs, inTree(p))
+		}
+	}
 	w := c.expect()
 	m.ID = w.id
 	return m, w

@@ -44,6 +44,7 @@ func Run(t *testing.T, s Subject) {
 	t.Run("relays", h.relays)
 	t.Run("networks", h.networks)
 	t.Run("interfaces", h.interfaces)
+	t.Run("read-only paths", h.readOnly)
 	t.Run("walls", h.walls)
 	t.Run("limits", h.limits)
 }

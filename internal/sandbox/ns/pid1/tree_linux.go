@@ -5,15 +5,16 @@ import (
 	"unsafe"
 )
 
-// enter makes the tree of fds[0] this process's root, once. The last descriptors
-// are lists of control groups' tasks; joined says whether it could put itself on
+// enter makes the tree of fds[0] this process's root, once. Strings after the
+// host's name and the mounts' targets are paths that become read-only. The last
+// descriptors are lists of control groups' tasks; joined says whether it could put itself on
 // them.
 func (s *server) enter(m *Message, fds []int) (joined syscall.Errno, err error) {
 	if s.entered || len(m.Nums) < 3 || len(m.Strs) < 1 {
 		return 0, errMessage
 	}
 	shm, mounts, groups := m.Nums[0], m.Nums[1], m.Nums[2]
-	if mounts < 0 || groups < 0 || int64(len(fds)) != 1+mounts+groups || int64(len(m.Strs)) != mounts+1 {
+	if mounts < 0 || groups < 0 || int64(len(fds)) != 1+mounts+groups || int64(len(m.Strs)) < mounts+1 {
 		return 0, errMessage
 	}
 	for _, g := range fds[1+mounts:] {
@@ -39,6 +40,11 @@ func (s *server) enter(m *Message, fds []int) (joined syscall.Errno, err error) 
 	}
 	for i, fd := range fds[1 : 1+mounts] {
 		if err := s.mountIn(root, fd, m.Strs[i+1]); err != nil {
+			return joined, err
+		}
+	}
+	for _, p := range m.Strs[1+mounts:] {
+		if err := freeze(root, p); err != nil {
 			return joined, err
 		}
 	}
@@ -280,6 +286,27 @@ func readOnly(proc int, names ...string) error {
 		}
 	}
 	return nil
+}
+
+// freeze makes a file or directory of the tree read-only, if it is there.
+func freeze(root int, path string) error {
+	at, e := openat2(root, path, oPath|syscall.O_NOFOLLOW, 0)
+	switch e {
+	case 0:
+	case syscall.ENOENT, syscall.ENOTDIR, syscall.ELOOP:
+		return nil
+	default:
+		return failed("open /"+path, e)
+	}
+	defer syscall.Close(at)
+	var st syscall.Stat_t
+	if err := syscall.Fstat(at, &st); err != nil {
+		return failed("look at /"+path, errno(err))
+	}
+	if k := st.Mode & syscall.S_IFMT; k != syscall.S_IFDIR && k != syscall.S_IFREG {
+		return nil
+	}
+	return failed("make /"+path+" read-only", bindReadOnly(at))
 }
 
 func bindReadOnly(at int) syscall.Errno {
