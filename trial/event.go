@@ -24,30 +24,30 @@ type Event struct {
 type Kind string
 
 const (
-	JobStarted    Kind = "job.started"    // data: JobInfo
-	JobResumed    Kind = "job.resumed"    // data: JobInfo
-	JobFinished   Kind = "job.finished"   // data: {} ; absent when the job was cut off
-	JobCancelled  Kind = "job.cancelled"  // data: {}
-	JobPaused     Kind = "job.paused"     // data: Pause; nothing is begun until there is room
-	JobContinued  Kind = "job.continued"  // data: Pause
-	ImageStarted  Kind = "image.started"  // data: ImageMark; before any trial
-	ImageMoved    Kind = "image.moved"    // data: ImageMark; how far a fetch is, at most once a second
-	ImageReady    Kind = "image.ready"    // data: ImageMark; with Error: it cannot be had
-	TrialPlanned  Kind = "trial.planned"  // data: Planned
-	TrialStarted  Kind = "trial.started"  // data: Planned
-	TrialRetried  Kind = "trial.retried"  // data: Replaced; the attempt's directory is kept
-	TrialFinished Kind = "trial.finished" // data: Finished; holds the digest of result.json
-	TrialDropped  Kind = "trial.dropped"  // data: Dropped; a started attempt that left no result
-	PhaseStarted  Kind = "phase.started"  // data: PhaseMark
-	PhaseFinished Kind = "phase.finished" // data: PhaseMark
-	StepMade      Kind = "step"           // data: StepMark
-	CheckMade     Kind = "check"          // data: {"id":…,"status":…}
-	MilestoneMet  Kind = "milestone"      // data: {"id":…}
-	LockedTouched Kind = "locked-file-touched"
-	DeadlineMet   Kind = "deadline"   // data: {"phase":…,"limit_sec":…}
-	LimitMet      Kind = "limit"      // data: LimitMark; tokens, money or patience of the agent are used up
-	ArmPaused     Kind = "arm.paused" // data: ArmMark; its trials stay pending
-	BudgetMet     Kind = "budget"     // data: {"detail":…}; the job's own: nothing more is begun
+	JobStarted    Kind = "job.started"         // data: JobInfo
+	JobResumed    Kind = "job.resumed"         // data: JobInfo
+	JobFinished   Kind = "job.finished"        // data: {} ; absent when the job was cut off
+	JobCancelled  Kind = "job.cancelled"       // data: {}
+	JobPaused     Kind = "job.paused"          // data: Pause; nothing is begun until there is room
+	JobContinued  Kind = "job.continued"       // data: Pause
+	ImageStarted  Kind = "image.started"       // data: ImageMark; before any trial
+	ImageMoved    Kind = "image.moved"         // data: ImageMark; how far a fetch is, at most once a second
+	ImageReady    Kind = "image.ready"         // data: ImageMark; with Error: it cannot be had
+	TrialPlanned  Kind = "trial.planned"       // data: Planned
+	TrialStarted  Kind = "trial.started"       // data: Planned
+	TrialRetried  Kind = "trial.retried"       // data: Replaced; the attempt's directory is kept
+	TrialFinished Kind = "trial.finished"      // data: Finished; holds the digest of result.json
+	TrialDropped  Kind = "trial.dropped"       // data: Dropped; a started attempt that left no result
+	PhaseStarted  Kind = "phase.started"       // data: PhaseMark
+	PhaseFinished Kind = "phase.finished"      // data: PhaseMark
+	StepMade      Kind = "step"                // data: StepMark
+	CheckMade     Kind = "check"               // data: {"id":…,"status":…}
+	MilestoneMet  Kind = "milestone"           // data: {"id":…}
+	LockedTouched Kind = "locked-file-touched" // data: TouchMark; protected paths that the agent changed
+	DeadlineMet   Kind = "deadline"            // data: {"phase":…,"limit_sec":…}
+	LimitMet      Kind = "limit"               // data: LimitMark; tokens, money or patience of the agent are used up
+	ArmPaused     Kind = "arm.paused"          // data: ArmMark; its trials stay pending
+	BudgetMet     Kind = "budget"              // data: {"detail":…}; the job's own: nothing more is begun
 	Peeked        Kind = "peek"
 	Noted         Kind = "note" // data: {"text":…}; said aloud, e.g. a fallback image
 )
@@ -129,6 +129,13 @@ type StepMark struct {
 	Source string `json:"source"`
 	Text   string `json:"text,omitempty"` // cut to 2,000 bytes
 	Tool   string `json:"tool,omitempty"`
+}
+
+// TouchMark is the data of LockedTouched.
+type TouchMark struct {
+	Step  string   `json:"step,omitempty"` // of a multi-step task
+	Paths []string `json:"paths"`          // absolute; at most 100
+	Count int      `json:"count"`          // in all
 }
 
 // LimitMark is the data of LimitMet.

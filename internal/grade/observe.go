@@ -335,6 +335,7 @@ func (o *observer) box(ctx context.Context, grader image.LayerID) (sandbox.Sandb
 	spec := o.spec
 	if o.Mode == task.VerifierSealed {
 		spec.Extra = append(slices.Clone(spec.Extra), grader)
+		spec.ReadOnly = o.readOnly()
 	}
 	sb, err := o.Backend.Create(ctx, spec)
 	if err != nil {
@@ -356,6 +357,26 @@ func (o *observer) box(ctx context.Context, grader image.LayerID) (sandbox.Sandb
 		return nil, err
 	}
 	return sb, o.layOver(ctx, sb, grader)
+}
+
+// readOnly are the grader's own files: the tests with all that is there, and
+// each file that is placed or protected. Beside the latter runners may write.
+func (o *observer) readOnly() []image.Path {
+	if !o.Backend.Capabilities().ReadOnly {
+		return nil
+	}
+	out := []image.Path{"/" + testsDir}
+	for _, own := range []map[string]image.Entry{o.placed, o.protected} {
+		for _, p := range sortedKeys(own) {
+			if !within(p, testsDir) && own[p].Type == image.TypeFile {
+				out = append(out, image.Path("/"+p))
+			}
+		}
+	}
+	if len(out) > maxLocked {
+		return out[:1] // what was changed of the others shows afterwards
+	}
+	return out
 }
 
 // clearReports removes what lies where reports will from a sandbox that is

@@ -39,13 +39,47 @@ func Plan(key task.Key) (*checks.Plan, error) {
 	return nil, nil
 }
 
-// Guarded lists what a plan protects besides the key's own, for [task.Key]'s
-// Protected. The nil plan protects nothing.
-func Guarded(p *checks.Plan) []string {
-	if p == nil {
-		return nil
+// Guarded lists what a step protects: what its task says and what its plan
+// does, which may be nil. The directories that are the grader's in any task are
+// not among them.
+func Guarded(key task.Key, p *checks.Plan) []string {
+	all := slices.DeleteFunc(slices.Clone(key.Protected), isOurs)
+	if p != nil {
+		all = append(all, p.Protected...)
 	}
-	return p.Protected
+	return all
+}
+
+// maxLocked bounds how many paths a sandbox shows read-only; each is a mount.
+const maxLocked = 1000
+
+// Locked lists what an image has at protected paths: the files and directories
+// that are to be read-only, absolute. Beyond a thousand there are none: then
+// they are only put back.
+func Locked(store *image.Store, img image.Image, workdir image.Path, protected []string) ([]image.Path, error) {
+	dir, err := resolveDir(store, img.Layers, workdir)
+	if err != nil {
+		return nil, err
+	}
+	g, err := newGuard(dir, protected)
+	if err != nil {
+		return nil, &taskError{err}
+	}
+	v, err := store.View(img.Layers)
+	if err != nil {
+		return nil, err
+	}
+	roots, err := g.roots(v)
+	if err != nil || len(roots) > maxLocked {
+		return nil, err
+	}
+	var out []image.Path
+	for _, r := range roots {
+		if e, err := v.Lstat(r); err == nil && (e.IsDir() || e.Type == image.TypeFile) {
+			out = append(out, image.Path("/"+r))
+		}
+	}
+	return out, nil
 }
 
 // inBox makes a path of a plan one relative to the sandbox's root: dir is the

@@ -160,19 +160,28 @@ func TestStaleReport(t *testing.T) {
 // files shows.
 func TestForged(t *testing.T) {
 	forger := `printf '<testsuites><testsuite name="pytest" errors="0" failures="0" skipped="0" tests="2" time="0.1"><testcase classname="t" name="main" time="0"/><testcase classname="t" name="kept" time="0"/></testsuite></testsuites>' >"$R/logs/verifier/report.xml"; exit 0`
-	for name, work := range map[string]string{
-		"report":            forger,
-		"test file":         `echo old >"$R/tests/want/main"; . "$R/tests/suite.sh"`,
-		"test moved":        `mv "$R/tests" "$R/gone"; cp -r "$R/gone" "$R/tests"; echo old >"$R/tests/want/main"; . "$R/tests/suite.sh"`,
-		"protected":         `echo b >conf/a; . "$R/tests/suite.sh"`,
-		"protected removed": `rm -r conf; . "$R/tests/suite.sh"`,
-		"cut":               `printf '<testsuites><testsuite name="pytest" errors="0" failures="0" skipped="0" tests="2" time="0.1"><testcase classname="t" name="main"' >"$R/logs/verifier/report.xml"; exit 0`,
+	for _, c := range []struct {
+		name, work string
+		held       bool // where the grader's files are read-only it does not come to that
+	}{
+		{"report", forger, false},
+		{"test file", `echo old >"$R/tests/want/main"; . "$R/tests/suite.sh"`, true},
+		{"test removed", `rm "$R/tests/want/main"; echo old >"$R/tests/want/main"; . "$R/tests/suite.sh"`, true},
+		{"tests moved", `mv "$R/tests" "$R/gone" && cp -r "$R/gone" "$R/tests"; echo old >"$R/tests/want/main"; . "$R/tests/suite.sh"`, true},
+		{"protected", `echo b >conf/a; . "$R/tests/suite.sh"`, true},
+		{"protected removed", `rm -r conf; . "$R/tests/suite.sh"`, true},
+		{"protected moved", `mv conf gone; mkdir conf; echo b >conf/a; . "$R/tests/suite.sh"`, true},
+		{"cut", `printf '<testsuites><testsuite name="pytest" errors="0" failures="0" skipped="0" tests="2" time="0.1"><testcase classname="t" name="main"' >"$R/logs/verifier/report.xml"; exit 0`, false},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			everywhere(t, func(t *testing.T, w *world) {
 				w.planImage()
 				plan := strings.Replace(suitePlan, `run = '. "$R/tests/suite.sh"'`, `run = ". ./run.sh"`, 1)
-				r := w.planned(w.agent("cat >run.sh <<'END'\n"+work+"\nEND\n"), plan)
+				r := w.planned(w.agent("cat >run.sh <<'END'\n"+c.work+"\nEND\n"), plan)
+				if c.held && w.spy.Capabilities().ReadOnly {
+					w.judged(r, trial.CauseTestMismatch, trial.Canaried)
+					return
+				}
 				v := w.judged(r, trial.CauseVoid, trial.Canaried)
 				if v.Checks.Void == "" || v.Checks.Resolved {
 					t.Errorf("%+v", v.Checks)

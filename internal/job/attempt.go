@@ -42,6 +42,8 @@ type attempt struct {
 	ended []stepEnd
 	given []string // directories of the host that were put into the workdir
 
+	shielded []string // protected paths of all steps, as tasks and plans write them
+
 	session agent.Session // of the step under way
 	lines   lines         // to the model
 	bench   bench         // tools of the host
@@ -276,6 +278,9 @@ func (a *attempt) step(ctx context.Context, i int) (goOn bool, err error) {
 		return false, err
 	}
 	frozen.ahead = ahead
+	if err := a.touched(brief.Step, frozen); err != nil {
+		return false, err
+	}
 	if err := a.do(trial.PhaseCollect, brief.Step, func() error { return a.collect(ctx, brief.Step, key, frozen) }); err != nil {
 		return false, err
 	}

@@ -2,10 +2,13 @@ package job
 
 import (
 	"encoding/json"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"assay/internal/grade"
+	"assay/internal/image"
 	"assay/trial"
 )
 
@@ -80,4 +83,57 @@ func TestPlannedTrials(t *testing.T) {
 			t.Errorf("%s: the verdict is not kept", c.arm.Spec)
 		}
 	}
+}
+
+// The agent sees protected paths read-only; what it changes all the same is an
+// event, and is put back.
+func TestProtectedPaths(t *testing.T) {
+	w := newWorld(t)
+	w.host.Layers = slices.Concat(w.host.Layers, []image.LayerID{w.layer(map[string]string{"srv/conf/a": "a\n", "srv/main": "old\n"})})
+	tk := w.task("protected", withPlan(files{
+		"task.toml":         "[environment]\ndocker_image = \"host\"\nworkdir = \"/srv\"\n[metadata.assay]\nprotected = [\"/srv/conf/a\"]\n",
+		"tests/checks.toml": "protected = [\"locked\"]\n" + unitPlan,
+		"tests/suite.sh":    "[ \"$(cat conf/a)\" = a ] || echo changed >answer\n" + unitSuite,
+	}))
+	tr := w.one(shell("touches", `echo b >conf/a && exit 9; rm -f conf/a && exit 9
+mv conf away 2>/dev/null; mkdir -p locked; echo c >locked/new; echo done >answer`), tk)
+	w.want(tr, trial.CauseSolved, "")
+	if !slices.ContainsFunc(tr.Record.Notes, func(n string) bool {
+		return strings.Contains(n, "protected paths") && strings.Contains(n, "/srv/locked/new")
+	}) {
+		t.Errorf("notes %q", tr.Record.Notes)
+	}
+	told := 0
+	for _, e := range w.view(Config{Dir: filepath.Dir(tr.Dir)}).Events {
+		var m trial.TouchMark
+		if e.Kind == trial.LockedTouched {
+			told++
+			if err := json.Unmarshal(e.Data, &m); err != nil || m.Count < 1 || !slices.Contains(m.Paths, "/srv/locked/new") {
+				t.Errorf("%s: %v", e.Data, err)
+			}
+		}
+	}
+	if told != 1 {
+		t.Errorf("%d events", told)
+	}
+}
+
+// layer makes one of some files.
+func (w *world) layer(all map[string]string) image.LayerID {
+	w.t.Helper()
+	l, err := w.images.NewLayer(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer l.Abort()
+	for p, text := range all {
+		if err := l.Add(image.Entry{Path: p, Type: image.TypeFile, Mode: 0o644}, strings.NewReader(text)); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	id, err := l.Commit()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return id
 }

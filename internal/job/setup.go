@@ -27,6 +27,9 @@ func (a *attempt) setUp(ctx context.Context) error {
 	spec.Network = a.network()
 	spec.Limits.MemBytes = a.allowed(spec.Limits.MemBytes)
 	var err error
+	if spec.ReadOnly, err = a.lock(); err != nil {
+		return err
+	}
 	if a.gate, err = a.openGate(spec.Network, filepath.Join(a.dir, "agent", "egress.ndjson")); err != nil {
 		return err
 	}
