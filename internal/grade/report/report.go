@@ -204,7 +204,9 @@ func (r *Report) flagged(kind FlagKind) bool {
 // for one id the worse stays, and the report is flagged; index is the caller's,
 // by id.
 func (r *Report) Add(index map[string]int, t Test) error {
-	t.ID = line(t.ID)
+	if t.ID = line(t.ID); t.ID == "" {
+		t.ID = "(no name)"
+	}
 	if len(t.ID) > MaxID {
 		return fmt.Errorf("a test's name of %d bytes (at most %d)", len(t.ID), MaxID)
 	}

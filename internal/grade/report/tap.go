@@ -297,6 +297,9 @@ func (r *tapReader) finish() error {
 	if !r.version && top.plan < 0 && len(top.tests) == 0 {
 		return &Error{Format: r.p.Format, Source: r.source, Detail: "no line of TAP in it"}
 	}
+	if r.inYAML {
+		r.p.flag(FlagCut, "", r.source+": a diagnostic has no end")
+	}
 	if len(r.levels) > 1 && len(r.levels[1].tests) > 0 {
 		r.p.flag(FlagCut, "", r.source+": the last subtest has no result of its own")
 	}
