@@ -10,6 +10,7 @@ import (
 	"assay/internal/agent/command"
 	"assay/internal/agent/nop"
 	"assay/internal/agent/oracle"
+	"assay/internal/grade/checks"
 	"assay/internal/image"
 	"assay/internal/job"
 	"assay/internal/proof"
@@ -19,6 +20,7 @@ import (
 
 type taskProveCmd struct {
 	Paths      []string `arg:"" name:"path" help:"Task directories, or directories of them."`
+	Quarantine bool     `help:"Put checks that gold passes only sometimes into tests/quarantine.txt, and prove again."`
 	Gold       int      `placeholder:"N" help:"Runs of the gold solution. Default: 2."`
 	NoLeaks    bool     `help:"Do not look for the solution in the image."`
 	Concurrent int      `short:"n" default:"2" placeholder:"N" help:"Trials at once."`
@@ -61,14 +63,49 @@ func (c *taskProveCmd) Run(ctx *boundCtx, a *app, g *grammar) error {
 		return err
 	}
 	defer r.Close()
-	proofs, err := a.prove(ctx, r, tasks, proveOptions{
+	o := proveOptions{
 		config:  proof.Config{Gold: c.Gold, Image: c.Image, UID: sandbox.UIDMode(c.UID), Concurrent: c.Concurrent, Leaks: !c.NoLeaks},
 		grammar: g, registries: c.registryFlags,
-	})
+	}
+	proofs, err := a.prove(ctx, r, tasks, o)
+	if err == nil && c.Quarantine {
+		proofs, err = a.quarantine(ctx, r, tasks, proofs, o)
+	}
 	if err != nil {
 		return err
 	}
 	return a.printProofs(g, proofs)
+}
+
+// quarantine takes unstable checks out of their tasks' lists and proves those
+// tasks again, with more runs: what is left must be stable.
+func (a *app) quarantine(ctx *boundCtx, r *rooms, tasks []*task.Task, proofs []proof.Proof, o proveOptions) ([]proof.Proof, error) {
+	var again []*task.Task
+	var at []int
+	for i, p := range proofs {
+		if len(p.Unstable) == 0 {
+			continue
+		}
+		n, err := proof.Quarantine(tasks[i], p.Unstable)
+		if err != nil {
+			return proofs, err
+		}
+		a.say("note: %s: %d checks are in tests/%s", p.Task, n, checks.QuarantineFile)
+		t, err := task.Load(tasks[i].Dir)
+		if err != nil {
+			return proofs, err
+		}
+		again, at = append(again, t), append(at, i)
+	}
+	if len(again) == 0 {
+		return proofs, nil
+	}
+	o.config.Gold = max(o.config.Gold, 4)
+	more, err := a.prove(ctx, r, again, o)
+	for k, p := range more {
+		proofs[at[k]] = p
+	}
+	return proofs, err
 }
 
 type proveOptions struct {

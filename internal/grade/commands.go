@@ -105,6 +105,10 @@ func planCommand(c checks.Command, r Request, dir string) sandbox.Command {
 	for _, k := range sortedKeys(c.Env) {
 		cmd.Env = append(cmd.Env, k+"="+c.Env[k])
 	}
+	if r.Order != 0 {
+		env, _, _ := r.order(c, cmd.Env)
+		cmd.Env = append(cmd.Env, env...)
+	}
 	return cmd
 }
 

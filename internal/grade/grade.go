@@ -53,6 +53,8 @@ type Request struct {
 	Beside    sandbox.Sandbox // sealed mode: the agent's, whose services the verifier's sandbox has, as they are; nil: none
 	KeepAlive bool            // live mode: later steps follow, so the agent's processes stay
 
+	// Order makes runners take their tests in an order drawn by it; 0: their own.
+	Order   uint64
 	Seal    []image.LayerID // what the verifier has installed before; above everything else
 	Limits  sandbox.Limits
 	UID     sandbox.UIDMode

@@ -296,6 +296,9 @@ func (o *observer) run(ctx context.Context, changed map[string][]byte, real bool
 	if !real {
 		logs, all = "", io.Discard
 	}
+	if err := o.reorder(ctx, sb, o.plan); err != nil {
+		return nil, err
+	}
 	begin := time.Now()
 	if s.ran, err = o.commands(ctx, sb, o.plan, o.dir, logs, all); err != nil {
 		return nil, err

@@ -71,6 +71,9 @@ func (a *attempt) request(step string, key task.Key) grade.Request {
 	if a.seal != nil {
 		req.Seal = a.seal.Layers
 	}
+	if a.r.cfg.Shuffle {
+		req.Order = uint64(a.p.rep - 1) // the first attempt has the runners' own order
+	}
 	return req
 }
 

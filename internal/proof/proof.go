@@ -7,6 +7,7 @@ package proof
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -135,12 +136,11 @@ func (p Proof) Words() string {
 // save writes proof.json atomically, or removes it when the task is not
 // proved: a proof that no longer holds must not stay.
 func (p Proof) save(dir string) error {
-	file := filepath.Join(dir, File)
 	if p.Lost {
 		return nil
 	}
 	if !p.Proved {
-		if err := os.Remove(file); err != nil && !os.IsNotExist(err) {
+		if err := os.Remove(filepath.Join(dir, File)); err != nil && !os.IsNotExist(err) {
 			return fmt.Errorf("remove the stale proof: %w", err)
 		}
 		return nil
@@ -149,23 +149,22 @@ func (p Proof) save(dir string) error {
 	if err != nil {
 		return err
 	}
-	tmp, err := os.CreateTemp(dir, ".proof-*")
-	if err != nil {
+	if err := writeFile(dir, File, append(b, '\n')); err != nil {
 		return fmt.Errorf("write proof: %w", err)
 	}
-	defer os.Remove(tmp.Name()) // gone after the rename
-	_, err = tmp.Write(append(b, '\n'))
-	if e := tmp.Sync(); err == nil {
-		err = e
-	}
-	if e := tmp.Close(); err == nil {
-		err = e
-	}
+	return nil
+}
+
+// writeFile puts a file beside or into a task, whole.
+func writeFile(dir, name string, b []byte) error {
+	tmp, err := os.CreateTemp(dir, "."+name+"-*")
 	if err != nil {
-		return fmt.Errorf("write proof: %w", err)
-	}
-	if err := os.Chmod(tmp.Name(), 0o644); err != nil {
 		return err
 	}
-	return os.Rename(tmp.Name(), file)
+	defer os.Remove(tmp.Name()) // gone after the rename
+	_, err = tmp.Write(b)
+	if err = errors.Join(err, tmp.Chmod(0o644), tmp.Sync(), tmp.Close()); err != nil {
+		return err
+	}
+	return os.Rename(tmp.Name(), filepath.Join(dir, name))
 }

@@ -56,6 +56,7 @@ func Prove(ctx context.Context, cfg Config, deps job.Deps) ([]Proof, error) {
 	}
 	gold, idle := base, base
 	gold.Dir, gold.Arms, gold.Attempts = filepath.Join(cfg.Dir, "gold"), []job.Arm{cfg.Arms.Gold}, cfg.Gold
+	gold.Shuffle = true
 	idle.Dir, idle.Arms, idle.Attempts = filepath.Join(cfg.Dir, "nop"), []job.Arm{cfg.Arms.Idle, cfg.Arms.Empty}, 1
 	run := &runs{cfg: cfg, deps: deps, goldDir: gold.Dir, trials: map[string][]*store.Trial{}}
 	for _, c := range []job.Config{gold, idle} {
