@@ -21,17 +21,17 @@ func Order(f Format, seed uint64, get func(name string) string) (env []string, f
 	env = []string{"PYTHONHASHSEED=" + strconv.FormatUint(seed%(1<<32-1)+1, 10), "ASSAY_ORDER_SEED=" + number}
 	switch f {
 	case "pytest", "pytest-log":
-		env = append(env, "PYTEST_ADDOPTS="+more(get("PYTEST_ADDOPTS"), " ", "-p assay_order"), "PYTHONPATH="+more(get("PYTHONPATH"), ":", OrderDir))
+		env = append(env, "PYTEST_ADDOPTS="+joined(get("PYTEST_ADDOPTS"), " ", "-p assay_order"), "PYTHONPATH="+joined(get("PYTHONPATH"), ":", OrderDir))
 		return env, map[string][]byte{"assay_order.py": supportOrder}, true
 	case "unittest", "django":
 		return env, nil, true // our runner obeys the variable
 	case "go-test":
-		return append(env, "GOFLAGS="+more(get("GOFLAGS"), " ", "-shuffle="+strconv.FormatUint(seed%(1<<62), 10))), nil, true
+		return append(env, "GOFLAGS="+joined(get("GOFLAGS"), " ", "-shuffle="+strconv.FormatUint(seed%(1<<62), 10))), nil, true
 	}
 	return env, nil, false
 }
 
-func more(was, sep, add string) string {
+func joined(was, sep, add string) string {
 	if was == "" {
 		return add
 	}
