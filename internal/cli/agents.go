@@ -100,7 +100,8 @@ func absolute(strategy string) (string, error) {
 // armSpec is one arm as the user asked for it.
 type armSpec struct {
 	agent, model string
-	name         string // of the arm; empty: the agent's
+	name         string   // of the arm; empty: the agent's
+	tasks        []string // that it is for; nil: all
 	instructions string
 	env          map[string]string
 	options      armOptions
@@ -143,7 +144,7 @@ func (m *armory) arm(s armSpec) (job.Arm, error) {
 	if strings.HasPrefix(s.agent, exchange.PredictionArm) {
 		return predictedAgain(s.agent)
 	}
-	arm := job.Arm{Spec: s.agent, Instructions: s.instructions, Env: s.env}
+	arm := job.Arm{Spec: s.agent, Tasks: s.tasks, Instructions: s.instructions, Env: s.env}
 	name, arg, _ := strings.Cut(s.agent, ":")
 	if (name == "script" || isRecipeFile(s.agent)) && s.agent != name+":" {
 		file := strings.TrimPrefix(s.agent, "script:")
@@ -304,7 +305,7 @@ func (m *armory) grid(agents, models []string, o armOptions) ([]job.Arm, error) 
 
 // again makes an arm from a job's configuration.
 func (m *armory) again(c job.ArmConfig) (job.Arm, error) {
-	s := armSpec{agent: c.Spec, model: c.Model, instructions: c.Instructions, env: c.Env}
+	s := armSpec{agent: c.Spec, model: c.Model, tasks: c.Tasks, instructions: c.Instructions, env: c.Env}
 	if c.Options != nil {
 		if err := json.Unmarshal(c.Options, &s.options); err != nil {
 			return job.Arm{}, fmt.Errorf("agent %s: options of config.json: %w", c.Spec, err)

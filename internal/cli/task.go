@@ -11,12 +11,13 @@ import (
 )
 
 type taskCmd struct {
-	Lint  taskLintCmd  `cmd:"" help:"Check task directories strictly: file, line, column and remedy for each finding."`
-	Show  taskShowCmd  `cmd:"" help:"Print what assay reads in a task, and its digest."`
-	New   taskNewCmd   `cmd:"" help:"Scaffold a task directory that passes its own proof."`
-	Prove taskProveCmd `cmd:"" help:"Show that a task is sound: gold passes, doing nothing fails, the solution lies nowhere; write proof.json."`
-	Adapt taskAdaptCmd `cmd:"" help:"Find the strictest modes in which a foreign gold solution passes, and pin them."`
-	Seal  taskSealCmd  `cmd:"" help:"Seal what a verifier installs into a layer, and grade offline from then on."`
+	Lint   taskLintCmd   `cmd:"" help:"Check task directories strictly: file, line, column and remedy for each finding."`
+	Show   taskShowCmd   `cmd:"" help:"Print what assay reads in a task, and its digest."`
+	New    taskNewCmd    `cmd:"" help:"Scaffold a task directory that passes its own proof."`
+	Prove  taskProveCmd  `cmd:"" help:"Show that a task is sound: gold passes, doing nothing fails, the solution lies nowhere; write proof.json."`
+	Adapt  taskAdaptCmd  `cmd:"" help:"Find the strictest modes in which a foreign gold solution passes, and pin them."`
+	Attack taskAttackCmd `cmd:"" help:"Run a battery of cheats on tasks: none of them may pass."`
+	Seal   taskSealCmd   `cmd:"" help:"Seal what a verifier installs into a layer, and grade offline from then on."`
 }
 
 type taskLintCmd struct {

@@ -20,6 +20,9 @@ type Arm struct {
 	Agent agent.Agent
 	Model *Model // nil: none
 
+	// Tasks names those that the arm is for; nil: all of the job's.
+	Tasks []string
+
 	Instructions string            // added to every brief, after an empty line
 	Env          map[string]string // of the agent, over what it asks for itself
 	// Given are answers that were made elsewhere, one trial each, instead of
@@ -45,6 +48,11 @@ func (arm Arm) model() string {
 		return ""
 	}
 	return arm.Model.Name
+}
+
+// meant reports whether the arm is for a task.
+func (arm Arm) meant(t *task.Task) bool {
+	return arm.Tasks == nil || slices.Contains(arm.Tasks, t.Name)
 }
 
 // label names the arm to people.
@@ -79,6 +87,7 @@ func (arm Arm) brief(b task.Brief) task.Brief {
 type ArmConfig struct {
 	Spec         string            // "script:/home/me/solve.sh"
 	Model        string            // empty: none
+	Tasks        []string          // nil: all
 	Instructions string            // empty: none
 	Env          map[string]string // of the agent
 	Options      json.RawMessage   // nil: none
@@ -90,6 +99,7 @@ const (
 	armModel        = "model"
 	armInstructions = "instructions"
 	armOptions      = "options"
+	armTasks        = "tasks"
 )
 
 // armConfig keeps the arm's whole spec beside the name that Harbor shows.
@@ -117,6 +127,9 @@ func armConfig(arm Arm) store.AgentConfig {
 	if arm.Instructions != "" {
 		keep(armInstructions, arm.Instructions)
 	}
+	if arm.Tasks != nil {
+		keep(armTasks, arm.Tasks)
+	}
 	if arm.Options != nil {
 		keep(armOptions, arm.Options)
 	}
@@ -136,6 +149,11 @@ func readArm(a store.AgentConfig) (ArmConfig, error) {
 			return c, fmt.Errorf("agent %s: kwargs.%s of config.json is no text", a.Name, key)
 		}
 		*into = s
+	}
+	if t, ok := a.Kwargs[armTasks]; ok {
+		if err := json.Unmarshal(raw(t), &c.Tasks); err != nil {
+			return c, fmt.Errorf("agent %s: kwargs.%s of config.json is no list of names", a.Name, armTasks)
+		}
 	}
 	if o, ok := a.Kwargs[armOptions]; ok {
 		c.Options = raw(o)

@@ -25,12 +25,14 @@ type Given struct {
 func (c Config) trials() int {
 	n := 0
 	for _, arm := range c.Arms {
-		if arm.Given == nil {
-			n += len(c.Tasks) * max(1, c.Attempts)
-			continue
-		}
 		for _, t := range c.Tasks {
-			n += len(arm.Given(t))
+			switch {
+			case !arm.meant(t):
+			case arm.Given == nil:
+				n += max(1, c.Attempts)
+			default:
+				n += len(arm.Given(t))
+			}
 		}
 	}
 	return n

@@ -60,7 +60,9 @@ func expand(cfg Config, digests map[string]string) ([]*planned, error) {
 	for rep := 1; rep <= cfg.reps(); rep++ {
 		for _, t := range cfg.Tasks {
 			for _, arm := range cfg.Arms {
-				all = append(all, cfg.cells(arm, t, digests[t.Name], rep)...)
+				if arm.meant(t) {
+					all = append(all, cfg.cells(arm, t, digests[t.Name], rep)...)
+				}
 			}
 		}
 	}
