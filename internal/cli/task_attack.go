@@ -206,7 +206,7 @@ func (a *app) runQuietly(ctx *boundCtx, g *grammar, r *rooms, cfg job.Config, f 
 }
 
 // attackArms makes an arm of each cheat that is for the tasks it was drawn for.
-// Its scripts are kept with the job, so that it can be resumed and read.
+// Its scripts are kept beside the job, so that it can be resumed and read.
 func attackArms(dir string, pairs []exploit.Pair) ([]job.Arm, error) {
 	var arms []job.Arm
 	at := map[string]int{}
@@ -223,7 +223,7 @@ func attackArms(dir string, pairs []exploit.Pair) ([]job.Arm, error) {
 		quoted := strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(p.Target.Task)
 		fmt.Fprintf(texts[id], "# step: %s\n# task: %s\n%s\n", p.Attack.Does, quoted, p.Script)
 	}
-	home := filepath.Join(dir, store.StatesDir, "attacks")
+	home := filepath.Join(filepath.Dir(dir), ".attacks", filepath.Base(dir))
 	if err := os.MkdirAll(home, 0o755); err != nil {
 		return nil, err
 	}
