@@ -13,10 +13,11 @@ func importers() []importer.Importer {
 }
 
 type importCmd struct {
-	Format string `arg:"" enum:"humaneval,swebench,swe-smith" help:"humaneval, swebench or swe-smith."`
-	Source string `arg:"" help:"The data set's file, e.g. HumanEval.jsonl.gz or verified.parquet; of SWE-bench 5 also a task repository."`
-	Out    string `short:"o" required:"" placeholder:"DIR" help:"Directory of task directories to make."`
-	Force  bool   `help:"Replace task directories that differ."`
+	Format   string `arg:"" enum:"humaneval,swebench,swe-smith,registry" help:"humaneval, swebench, swe-smith or registry."`
+	Source   string `arg:"" help:"The data set's file, e.g. HumanEval.jsonl.gz or verified.parquet; of SWE-bench 5 also a task repository; of a registry NAME@VERSION."`
+	Out      string `short:"o" required:"" placeholder:"DIR" help:"Directory of task directories to make."`
+	Force    bool   `help:"Replace task directories that differ."`
+	Registry string `placeholder:"FILE|URL" help:"registry: the registry, in Harbor's form. Default: Harbor's own."`
 	swebenchImport
 }
 
@@ -33,6 +34,13 @@ Exit status: 0, 1 a record is malformed (nothing half-written is left), 2 usage.
 }
 
 func (c *importCmd) Run(ctx *boundCtx, a *app, g *grammar) error {
+	if c.Format == "registry" {
+		s, err := a.importDataset(ctx, g, c.Source, c.Registry, c.Out, importer.Options{Force: c.Force})
+		if err != nil {
+			return err
+		}
+		return c.done(a, g, s)
+	}
 	for _, im := range append(importers(), c.swebenchImport.importers()...) {
 		if im.Name() != c.Format {
 			continue
@@ -44,11 +52,15 @@ func (c *importCmd) Run(ctx *boundCtx, a *app, g *grammar) error {
 		if err := c.swebenchImport.tell(a); err != nil {
 			return err
 		}
-		if g.JSON {
-			return a.emit("import", s)
-		}
-		fmt.Fprintf(a.Stdout, "%d tasks in %s (%d written, %d replaced, %d already there)\n", s.Tasks, c.Out, s.Written, s.Replaced, s.Unchanged)
-		return nil
+		return c.done(a, g, s)
 	}
 	return usagef("no importer is named %q", c.Format)
+}
+
+func (c *importCmd) done(a *app, g *grammar, s importer.Summary) error {
+	if g.JSON {
+		return a.emit("import", s)
+	}
+	fmt.Fprintf(a.Stdout, "%d tasks in %s (%d written, %d replaced, %d already there)\n", s.Tasks, c.Out, s.Written, s.Replaced, s.Unchanged)
+	return nil
 }

@@ -14,6 +14,8 @@ import (
 
 type runCmd struct {
 	Path       string        `short:"p" placeholder:"PATH" help:"A task directory, or a directory of them (one level; dot names ignored)."`
+	Dataset    string        `short:"d" placeholder:"NAME@VERSION" help:"A data set of a registry, instead of -p: its tasks are fetched once, by git. Without a version: head, else the highest."`
+	Registry   string        `name:"registry" placeholder:"FILE|URL" help:"The registry of -d, in Harbor's form. Default: Harbor's own."`
 	Config     string        `short:"c" placeholder:"FILE" help:"A job as a file: arms that differ in more than agent and model (see docs/job-files.md), or Harbor's job configuration (.yaml). Flags win over it."`
 	Agent      []string      `short:"a" sep:"none" placeholder:"AGENT" help:"oracle, nop, script:FILE, command:'PROGRAM …', a name of 'assay agent list', or a recipe FILE.toml; repeatable. Default: oracle."`
 	Model      []string      `short:"m" sep:"none" placeholder:"MODEL" help:"A name of the models file, scripted:FILE, replay:TRIAL-DIR or NAME@URL; repeatable. Every agent that asks a model runs with each."`
@@ -61,6 +63,7 @@ Examples:
   assay run -p tasks -a codex -a claude-code -m gpt -m qwen@http://127.0.0.1:8000/v1 -k 3
   assay run -p tasks -a codex -m gpt --max-job-cost 20 --patience 10m
   assay run -p tasks -c job.toml
+  assay run -d terminal-bench@2.0 -a command:./my-agent --verifier separate
   assay run -p tasks -a oracle --min-free 20G --mirror https://mirror.example
   assay run -p tasks -a command:'pip install requests && ./agent' --allow-host pypi.org --allow-host '*.pythonhosted.org'
 
@@ -78,6 +81,15 @@ func (c *runCmd) Run(ctx *boundCtx, a *app, g *grammar) error {
 		c.fill(file)
 		for _, n := range file.noticed {
 			a.say("%s", n)
+		}
+	}
+	if c.Dataset != "" {
+		if c.Path != "" {
+			return usagef("-p and -d both name tasks: leave one of them out")
+		}
+		var err error
+		if c.Path, err = a.dataset(ctx, g, c.Dataset, c.Registry); err != nil {
+			return err
 		}
 	}
 	if c.Path == "" {
