@@ -82,10 +82,12 @@ type Headroom struct {
 
 // Attacks sum up the battery.
 type Attacks struct {
-	Tried   int      `json:"tried"`
-	Passed  []string `json:"passed,omitempty"`  // cheats that were taken for a solution
-	Sampled []string `json:"sampled,omitempty"` // the tasks of the class that it was tried on
-	Seed    uint64   `json:"seed"`
+	Tried    int      `json:"tried"`
+	Passed   []string `json:"passed,omitempty"`   // cheats that were taken for a solution
+	Residual []string `json:"residual,omitempty"` // the same, of those that are known to pass
+	Lost     []string `json:"lost,omitempty"`     // cheats without a verdict
+	Sampled  []string `json:"sampled,omitempty"`  // the tasks of the class that it was tried on
+	Seed     uint64   `json:"seed"`
 }
 
 // Shares of a limit beyond which gold has too little headroom: on a machine

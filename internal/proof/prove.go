@@ -39,6 +39,7 @@ type Config struct {
 	Leaks      bool           // look for the solution where an agent could read it
 	Git        string         // the program, to look into repositories; empty: there is none
 	Cache      image.HostPath // of what shared layers hold; empty: none
+	Battery    Battery        // of the full level
 }
 
 // Prove shows what the level asks for. A proved task gets its proof.json; one
@@ -58,7 +59,7 @@ func Prove(ctx context.Context, cfg Config, deps job.Deps) ([]Proof, error) {
 	gold.Dir, gold.Arms, gold.Attempts = filepath.Join(cfg.Dir, "gold"), []job.Arm{cfg.Arms.Gold}, cfg.Gold
 	gold.Shuffle = true
 	idle.Dir, idle.Arms, idle.Attempts = filepath.Join(cfg.Dir, "nop"), []job.Arm{cfg.Arms.Idle, cfg.Arms.Empty}, 1
-	run := &runs{cfg: cfg, deps: deps, goldDir: gold.Dir, trials: map[string][]*store.Trial{}}
+	run := &runs{cfg: cfg, uid: base.UID, deps: deps, goldDir: gold.Dir, trials: map[string][]*store.Trial{}}
 	for _, c := range []job.Config{gold, idle} {
 		defer deps.Images.Release(image.HostPath(c.Dir))
 		v, err := runJob(ctx, c, deps)
@@ -80,11 +81,18 @@ func Prove(ctx context.Context, cfg Config, deps job.Deps) ([]Proof, error) {
 			return proofs, err
 		}
 		p.addLeaks(leaks[i])
-		p.conclude()
-		if err := p.save(t.Dir); err != nil {
+		proofs = append(proofs, p)
+	}
+	if cfg.Level == Full {
+		if err := run.full(ctx, proofs); err != nil {
+			return nil, err
+		}
+	}
+	for i, t := range cfg.Tasks {
+		proofs[i].conclude()
+		if err := proofs[i].save(t.Dir); err != nil {
 			return proofs, err
 		}
-		proofs = append(proofs, p)
 	}
 	return proofs, nil
 }
@@ -110,6 +118,7 @@ type runs struct {
 	cfg     Config
 	deps    job.Deps
 	goldDir string
+	uid     sandbox.UIDMode
 	trials  map[string][]*store.Trial
 }
 

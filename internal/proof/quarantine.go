@@ -1,7 +1,9 @@
 package proof
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -44,3 +46,6 @@ func Quarantine(t *task.Task, ids []string) (int, error) {
 	}
 	return 0, fmt.Errorf("quarantine of %s: it has no check plan", t.Name)
 }
+
+// isMissing reports whether a directory of tests has no plan.
+func isMissing(err error) bool { return errors.Is(err, fs.ErrNotExist) }
