@@ -96,7 +96,7 @@ internal/importer/registry:  internal/importer task
 internal/audit:              trial internal/store internal/gateway internal/egress
 internal/dataset:            trial trajectory internal/store
 
-internal/web:                task trial trajectory internal/store internal/stats
+internal/web:                task trial trajectory internal/store internal/stats internal/compare
 internal/mirrors:
 internal/doctor:
 internal/cli:                *

@@ -176,7 +176,7 @@ func commandPaths(t *testing.T) [][]string {
 	var paths [][]string
 	seen := map[string]bool{}
 	for _, top := range []string{"task lint", "task show", "task new", "task prove", "image list", "image import", "image rm", "image gc",
-		"job list", "job parity", "job egress", "trajectory lint", "trajectory show", "trajectory stats", "trajectory convert", "job show", "job resume", "job rm", "sandbox shell", "sandbox bench", "demo", "import", "run", "report", "view", "doctor", "completion", "version"} {
+		"job list", "job parity", "job egress", "compare", "trajectory lint", "trajectory show", "trajectory stats", "trajectory convert", "job show", "job resume", "job rm", "sandbox shell", "sandbox bench", "demo", "import", "run", "report", "view", "doctor", "completion", "version"} {
 		if !seen[top] {
 			seen[top] = true
 			paths = append(paths, strings.Fields(top))

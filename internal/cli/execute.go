@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"assay/internal/compare"
 	"assay/internal/job"
 	"assay/internal/store"
 	"assay/internal/web"
@@ -21,6 +22,7 @@ type execution struct {
 	next   string // what to try next; printed after the table
 
 	registries registryFlags
+	gates      []compare.Gate
 }
 
 // deps wires the rooms of a job, whose records of builds are kept below dir.
@@ -96,6 +98,9 @@ func (a *app) executeOn(ctx *boundCtx, g *grammar, r *rooms, cfg job.Config, e e
 	}
 	if e.next != "" {
 		a.say("%s", e.next)
+	}
+	if err := a.holdJob(g, cfg.Dir, e.gates); err != nil {
+		return err // a gate that is not met says of a partial job that it is one
 	}
 	if err := a.unfinished(cfg, sum); err != nil {
 		return err

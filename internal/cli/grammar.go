@@ -37,6 +37,7 @@ type grammar struct {
 	Model      modelCmd      `cmd:"" group:"runs" help:"Models: serve one without a model."`
 	Gateway    gatewayCmd    `cmd:"" group:"runs" help:"Serve models to agents that run anywhere, and record every call."`
 	Trajectory trajectoryCmd `cmd:"" group:"runs" help:"Check, print, count and convert what agents did."`
+	Compare    compareCmd    `cmd:"" group:"runs" help:"Say which arm is better, by how much, or that the tasks cannot tell."`
 	Export     exportCmd     `cmd:"" group:"runs" help:"Write a job as other people's formats: SWE-bench, JUnit XML, CSV."`
 	Report     reportCmd     `cmd:"" group:"runs" help:"Write a job's self-contained HTML report."`
 	View       viewCmd       `cmd:"" group:"runs" help:"Serve the pages of all jobs below a folder, live."`

@@ -56,6 +56,7 @@ type jobShowCmd struct {
 	Job    string `arg:"" help:"Job directory, of assay or of Harbor."`
 	Timing bool   `help:"Per phase p50 and p95, and the harness's own overhead per trial: its wall time, the commit to disk included, less the agent's and the tests' own."`
 	Trials bool   `help:"One line a trial."`
+	gateFlags
 }
 
 func (jobShowCmd) Help() string {
@@ -63,11 +64,25 @@ func (jobShowCmd) Help() string {
   assay job show jobs/demo
   assay job show jobs/demo --timing
   assay job show jobs/demo --trials --json | jq -r 'select(.outcome=="fail").name'
+  assay job show jobs/demo --gate 'resolved >= 0.5 and cost_per_solved < $2'
 
-Exit status: 0, 2 when the directory is no job.`
+` + gateHelp + `
+
+Exit status: 0, 2 when the directory is no job, 4 when a gate is not met.`
 }
 
 func (c *jobShowCmd) Run(a *app, g *grammar) error {
+	gates, err := c.gates(false)
+	if err != nil {
+		return usage(err)
+	}
+	if err := c.show(a, g); err != nil {
+		return err
+	}
+	return a.holdJob(g, c.Job, gates)
+}
+
+func (c *jobShowCmd) show(a *app, g *grammar) error {
 	v, err := store.Read(c.Job)
 	if err != nil {
 		return usage(err)

@@ -44,6 +44,7 @@ type runCmd struct {
 	talkFlags
 	toolFlags
 	registryFlags
+	gateFlags
 }
 
 func (runCmd) Help() string {
@@ -66,9 +67,12 @@ Examples:
   assay run -d terminal-bench@2.0 -a command:./my-agent --verifier separate
   assay run -p tasks -a oracle --min-free 20G --mirror https://mirror.example
   assay run -p tasks -a command:'pip install requests && ./agent' --allow-host pypi.org --allow-host '*.pythonhosted.org'
+  assay run -p tasks -a command:./my-agent -k 3 --gate 'lower(resolved) >= 50%'
+
+` + gateHelp + `
 
 Exit status: 0 every trial has a verdict (whatever it is), 1 the job broke, or --offline and images are
-missing, 2 usage, 3 some trials were lost to infrastructure, 130 interrupted (run it again, or 'assay job resume').`
+missing, 2 usage, 3 some trials were lost to infrastructure, 4 a gate is not met, 130 interrupted (run it again, or 'assay job resume').`
 }
 
 func (c *runCmd) Run(ctx *boundCtx, a *app, g *grammar) error {
@@ -156,6 +160,10 @@ func (c *runCmd) Run(ctx *boundCtx, a *app, g *grammar) error {
 			return usage(err)
 		}
 	}
+	gates, err := c.gates(false)
+	if err != nil {
+		return usage(err)
+	}
 	cfg := job.Config{
 		Tools:   c.Tool,
 		Network: network, AllowHosts: c.AllowHost, UID: sandbox.UIDMode(c.UID),
@@ -186,7 +194,7 @@ func (c *runCmd) Run(ctx *boundCtx, a *app, g *grammar) error {
 	if c.Plan || c.Pilot > 0 {
 		return a.plan(ctx, g, cfg, c.registryFlags)
 	}
-	return a.execute(ctx, g, cfg, execution{quiet: c.Quiet, report: c.Report, registries: c.registryFlags})
+	return a.execute(ctx, g, cfg, execution{quiet: c.Quiet, report: c.Report, registries: c.registryFlags, gates: gates})
 }
 
 // fill takes from a job file what no flag says.

@@ -30,7 +30,7 @@ func (p *Pair) say() string {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d tasks cannot tell %s from %s: %s", d.Tasks, p.A, p.B, p.leaning(d))
-	fmt.Fprintf(&b, " (95 %% %s to %s%s; %d/%d and %d/%d attempts graded).", points(d.Lo), points(d.Hi), unit(d), p.RateA.Graded, p.RateA.Planned, p.RateB.Graded, p.RateB.Planned)
+	fmt.Fprintf(&b, " (95 %% %s to %s%s; %d/%d and %d/%d attempts graded).", Points(d.Lo), Points(d.Hi), unit(d), p.RateA.Graded, p.RateA.Planned, p.RateB.Graded, p.RateB.Planned)
 	if d.Shows() {
 		fmt.Fprintf(&b, " Alone it would be a difference; of %d comparisons made at once it is not sure to be one (p %s after Holm's correction).", p.Of, pvalue(p.Adjusted))
 	}
@@ -42,22 +42,22 @@ func (p *Pair) say() string {
 			fmt.Fprintf(&b, " No number of tasks shows that nothing differs; 5 of 100 would show on about %d.", n)
 		}
 	}
-	fmt.Fprintf(&b, " A difference of %s of 100 would probably have shown here.", points(p.Detectable))
+	fmt.Fprintf(&b, " A difference of %s of 100 would probably have shown here.", Points(p.Detectable))
 	return b.String()
 }
 
 func (p *Pair) leaning(d stats.Difference) string {
 	switch {
 	case d.Value > 0:
-		return fmt.Sprintf("%s solved %s of 100 more", p.A, points(d.Value))
+		return fmt.Sprintf("%s solved %s of 100 more", p.A, Points(d.Value))
 	case d.Value < 0:
-		return fmt.Sprintf("%s solved %s of 100 fewer", p.A, points(-d.Value))
+		return fmt.Sprintf("%s solved %s of 100 fewer", p.A, Points(-d.Value))
 	}
 	return "both solved as many"
 }
 
 func (p *Pair) better(winner, loser string, d stats.Difference, on string) string {
-	s := fmt.Sprintf("%s solves %s of 100 more tasks than %s (95 %% %s to %s%s), %s.", winner, points(d.Value), loser, points(d.Lo), points(d.Hi), unit(d), on)
+	s := fmt.Sprintf("%s solves %s of 100 more tasks than %s (95 %% %s to %s%s), %s.", winner, Points(d.Value), loser, Points(d.Lo), Points(d.Hi), unit(d), on)
 	if p.Of > 1 {
 		s += fmt.Sprintf(" It holds among %d comparisons (p %s after Holm's correction).", p.Of, pvalue(p.Adjusted))
 	}
@@ -66,7 +66,7 @@ func (p *Pair) better(winner, loser string, d stats.Difference, on string) strin
 		if winner == p.B {
 			lo, hi = -hi, -lo
 		}
-		s += fmt.Sprintf(" Trials without a verdict could turn it round: had they all gone one way or the other, it would be %s to %s.", points(lo), points(hi))
+		s += fmt.Sprintf(" Trials without a verdict could turn it round: had they all gone one way or the other, it would be %s to %s.", Points(lo), Points(hi))
 	}
 	return s
 }
@@ -89,8 +89,8 @@ func unit(d stats.Difference) string {
 	return s
 }
 
-// points is a share as points of 100: 12, 3.5, −4.
-func points(x float64) string {
+// Points is a share as points of 100: 12, 3.5, −4.
+func Points(x float64) string {
 	x *= 100
 	digits := 0
 	if math.Abs(x) < 9.95 {
@@ -148,5 +148,5 @@ func rateWords(a Arm) string {
 	if !a.Rate.Known {
 		return fmt.Sprintf("of which nothing was graded (0/%d)", a.Rate.Planned)
 	}
-	return fmt.Sprintf("which solves %s of 100 (95 %% %s to %s), %d/%d attempts graded", points(a.Rate.Value), points(a.Rate.Lo), points(a.Rate.Hi), a.Rate.Graded, a.Rate.Planned)
+	return fmt.Sprintf("which solves %s of 100 (95 %% %s to %s), %d/%d attempts graded", Points(a.Rate.Value), Points(a.Rate.Lo), Points(a.Rate.Hi), a.Rate.Graded, a.Rate.Planned)
 }

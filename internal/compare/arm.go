@@ -74,12 +74,12 @@ type Spent struct {
 	MeanOf    *stats.Interval `json:"per_trial_interval"`
 }
 
-// figures are those of every arm of the grid; the whole ones tell causes too.
-func (c *grid) figures(whole bool) []Arm {
+// figures are those of every arm of the grid.
+func (c *grid) figures() []Arm {
 	all := make([]Arm, len(c.arms))
 	ks := c.ks()
 	for col, name := range c.arms {
-		all[col] = c.figure(name, col, ks, whole)
+		all[col] = c.figure(name, col, ks)
 	}
 	return all
 }
@@ -109,7 +109,7 @@ func (c *grid) planned(col int) (rows []row) {
 	return rows
 }
 
-func (c *grid) figure(name string, col int, ks []int, whole bool) Arm {
+func (c *grid) figure(name string, col int, ks []int) Arm {
 	rows := c.planned(col)
 	a := Arm{Name: name, Tasks: len(rows)}
 	var all []attempt
@@ -145,9 +145,7 @@ func (c *grid) figure(name string, col int, ks []int, whole bool) Arm {
 	})
 	a.Time = spent(rows, col, agentSeconds)
 	a.Tokens = spent(rows, col, tokens)
-	if whole {
-		a.words(all)
-	}
+	a.words(all)
 	return a
 }
 

@@ -245,7 +245,7 @@ func number(g Gate, x float64) string {
 		}
 		switch {
 		case m.share:
-			return points(x) + " %"
+			return Points(x) + " %"
 		case m.unit == "$":
 			return "$" + strconv.FormatFloat(x, 'f', 4, 64)
 		case m.unit == "s":

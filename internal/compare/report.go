@@ -109,15 +109,26 @@ func Compare(views []*store.View, opt Options) (*Report, error) {
 	}
 	r := &Report{By: opt.By, Jobs: jobsOf(views)}
 	c := newGrid(g, nil)
-	r.Arms = c.figures(true)
+	r.Arms = c.figures()
 	r.Pairs = c.pairs(baseline)
 	r.Tasks, r.Scale = c.items()
 	r.Tiers, r.Declared = c.tiers(r.Tasks)
 	r.Sources = g.sources(baseline)
 	r.Notes = append(r.Notes, g.notes...)
 	r.Notes = append(r.Notes, c.versions()...)
+	r.Notes = append(r.Notes, fewGroups(r.Pairs)...)
 	r.Sentences = answers(r, len(r.Pairs))
 	return r, nil
+}
+
+// fewGroups warns of intervals that cannot speak of other repositories.
+func fewGroups(pairs []Pair) []string {
+	for _, p := range pairs {
+		if d := p.Diff; d != nil && d.GroupsTooFew() {
+			return []string{fmt.Sprintf("%d tasks come from %d repositories, too few or too uneven to stand for others: intervals are by task, and speak of tasks of these repositories", d.Tasks, d.Groups)}
+		}
+	}
+	return nil
 }
 
 func jobsOf(views []*store.View) (all []Job) {
@@ -142,7 +153,7 @@ func (g *gathered) sources(baseline int) (all []Source) {
 		if shown == "" {
 			shown = "no data set"
 		}
-		all = append(all, Source{Name: shown, Tasks: len(c.rows), Arms: c.figures(false), Pairs: c.pairs(baseline)})
+		all = append(all, Source{Name: shown, Tasks: len(c.rows), Arms: c.figures(), Pairs: c.pairs(baseline)})
 	}
 	return all
 }

@@ -16,6 +16,16 @@ func sortBy(order []int, of func(int) float64) {
 // intervals are by task, and speak of tasks like these alone.
 const MinGroups = 8
 
+// MinEven is the number of groups of one size that groups must amount to,
+// (Σn)²/Σn², for an interval by group. One repository with nearly all tasks
+// tells nothing about others.
+const MinEven = 3
+
+// byGroups reports whether n tasks in these groups allow an interval by group.
+func byGroups(groups, tasks int, even float64) bool {
+	return groups >= MinGroups && groups < tasks && even >= MinEven
+}
+
 // FewGroups is the number of groups below which an interval by group is to be
 // read with care: its width is itself uncertain by a fifth or more.
 const FewGroups = 20
@@ -129,7 +139,7 @@ func MeanShare(xs []float64, groups []int, most int) (Share, bool) {
 	}
 	se, g, even := jackknifeSE(xs, groups)
 	s.Groups = g
-	if g < MinGroups || g >= len(xs) || se*se <= v {
+	if !byGroups(g, len(xs), even) || se*se <= v {
 		return s, true
 	}
 	by := score(m, m*(1-m)/(se*se), student(Confidence, max(1, even-1)))

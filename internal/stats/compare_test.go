@@ -119,6 +119,7 @@ type world struct {
 	mu, sd, tau, rt, delta float64
 	loss                   float64 // share of attempts that are lost
 	uneven                 bool    // repositories
+	sizes                  []int   // of repositories, instead of tasks and repos
 }
 
 func (w world) task(r *rand.Rand, repo [2]float64) (a, b float64) {
@@ -145,6 +146,10 @@ func (w world) truth() (diff, rate float64) {
 }
 
 func (w world) sample(r *rand.Rand) (a, b []Count, groups []int) {
+	var places []int
+	for g, n := range w.sizes {
+		places = append(places, slices.Repeat([]int{g}, n)...)
+	}
 	repos := make([][2]float64, max(1, w.repos))
 	for i := range repos {
 		repos[i] = w.repo(r)
@@ -169,6 +174,9 @@ func (w world) sample(r *rand.Rand) (a, b []Count, groups []int) {
 			if g = r.IntN(w.repos); w.uneven {
 				g = int(float64(w.repos) * math.Pow(r.Float64(), 2.5))
 			}
+			if places != nil {
+				g = places[i]
+			}
 			effect = repos[g]
 		}
 		pa, pb := w.task(r, effect)
@@ -187,6 +195,7 @@ func worlds() []world {
 		{name: "hard tasks", tasks: 50, k: 3, mu: -4, sd: 2, tau: 0.5},
 		{name: "12 repositories", tasks: 100, k: 3, repos: 12, sd: 2, tau: 0.5, rt: 0.7},
 		{name: "12 uneven repositories", tasks: 100, k: 3, repos: 12, sd: 2, tau: 0.5, rt: 0.7, uneven: true},
+		{name: "SWE-bench Verified's", tasks: 500, k: 1, repos: 12, sd: 2, tau: 0.5, rt: 0.5, sizes: []int{231, 75, 44, 34, 32, 22, 22, 19, 10, 8, 2, 1}},
 		{name: "30 repositories", tasks: 200, k: 2, repos: 30, sd: 2, tau: 0.5, rt: 0.7},
 	}
 }

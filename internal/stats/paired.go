@@ -23,6 +23,7 @@ type Difference struct {
 	Estimate
 	Tasks   int     `json:"tasks"`
 	Groups  int     `json:"groups"` // of tasks
+	Even    float64 `json:"even"`   // to how many groups of one size they amount
 	By      Unit    `json:"by"`     // what the interval stands on
 	SE      float64 `json:"se"`     // of that unit
 	P       float64 `json:"p"`      // two-sided, of no difference; below 0.05 exactly when the interval leaves 0 out
@@ -31,6 +32,12 @@ type Difference struct {
 	Equal   int     `json:"equal"`
 	Spread  float64 `json:"spread"`            // standard deviation of one task's difference
 	Lasting float64 `json:"lasting,omitempty"` // see [DifferenceOf]
+}
+
+// GroupsTooFew reports whether tasks share groups that are too few or too uneven
+// to stand for others: then the interval speaks of tasks of these groups.
+func (d Difference) GroupsTooFew() bool {
+	return d.Groups < d.Tasks && !byGroups(d.Groups, d.Tasks, d.Even)
 }
 
 // Shows reports whether the interval leaves 0 out.
@@ -52,8 +59,9 @@ const unseen = 1
 // Where tasks come from at least [MinGroups] groups of which some hold more
 // than one, the interval is by group if that one is wider: a group that suits
 // one agent is one fact and not as many as it has tasks. Its degrees of freedom
-// are those of as many groups of one size as are as uneven, (Σn)²/Σn², less 1.
-// ok is false for fewer than two tasks.
+// are those of as many groups of one size as are as uneven, (Σn)²/Σn², less 1;
+// below [MinEven] of these it would say nothing, and is by task after all. ok is
+// false for fewer than two tasks.
 func Paired(pairs []Pair) (d Difference, ok bool) {
 	n := float64(len(pairs))
 	if len(pairs) < 2 {
@@ -90,8 +98,8 @@ func Paired(pairs []Pair) (d Difference, ok bool) {
 	d.SE = math.Sqrt(ss / (n + unseen - 1) / (n + unseen))
 	half := student(Confidence, df) * d.SE
 	se, g, even := jackknifeSE(xs, groups)
-	d.Groups = g
-	if g >= MinGroups && g < len(pairs) {
+	d.Groups, d.Even = g, even
+	if byGroups(g, len(pairs), even) {
 		dfg := max(1, even-1)
 		if wider := student(Confidence, dfg) * se; wider > half {
 			d.SE, d.By, df, half = se, ByGroup, dfg, wider

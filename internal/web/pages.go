@@ -63,6 +63,7 @@ func funcs() template.FuncMap {
 		"glyph":    glyph,
 		"optional": optionalBytes,
 		"clip":     Clip,
+		"next":     func(n int) int { return n + 1 },
 		"choice": func(name, label, now string, width int, values []string) choice {
 			return choice{name, label, now, width, values}
 		},
