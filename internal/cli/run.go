@@ -76,6 +76,10 @@ missing, 2 usage, 3 some trials were lost to infrastructure, 4 a gate is not met
 }
 
 func (c *runCmd) Run(ctx *boundCtx, a *app, g *grammar) error {
+	gates, err := c.gates(false)
+	if err != nil {
+		return usage(err)
+	}
 	file := &jobFile{}
 	if c.Config != "" {
 		var err error
@@ -159,10 +163,6 @@ func (c *runCmd) Run(ctx *boundCtx, a *app, g *grammar) error {
 		if _, err := egress.ParseRules(c.AllowHost, true); err != nil {
 			return usage(err)
 		}
-	}
-	gates, err := c.gates(false)
-	if err != nil {
-		return usage(err)
 	}
 	cfg := job.Config{
 		Tools:   c.Tool,

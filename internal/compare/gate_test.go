@@ -116,14 +116,14 @@ func TestGatesOfAJob(t *testing.T) {
 		met  bool
 		says string
 	}{
-		{whole, "resolved >= 0.6", true, "gate resolved >= 0.6: met by ada: 60 % (95 % 38 % to 78 %) on 20/20 trials graded"},
+		{whole, "resolved >= 0.6", true, "gate resolved >= 0.6: met by ada: 60 % (95 % interval 38 % to 78 %) on 20/20 trials graded"},
 		{whole, "resolved > 60%", false, "not met by ada: 60 %"},
 		{whole, "lower(resolved) >= 0.5", false, "its lower end counts"},
 		{whole, "lower(resolved) >= 0.35", true, "its lower end counts"},
 		{whole, "upper(resolved) < 0.8", true, "its upper end counts"},
 		{cut, "resolved >= 0.6", true, "the job is partial: 5 of 25 trials have no verdict (5 lost to infrastructure), so that it lies between 48 % and 68 % whatever they had come to: the gate could go either way"},
 		{cut, "resolved >= 0.4", true, "between 48 % and 68 % whatever they had come to"},
-		{cut, "graded >= 90%", false, "80 % (95 % 61 % to 91 %) on 20/25 trials graded"},
+		{cut, "graded >= 90%", false, "80 % (95 % interval 61 % to 91 %) on 20/25 trials graded"},
 		{none, "resolved >= 0", false, "nothing was graded (0/2 trials graded)"},
 		{whole, "strict >= 0", false, "no graded trial has a check plan"},
 		{whole, "cost_per_solved < 5", false, "no graded trial knows its cost"},

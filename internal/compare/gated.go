@@ -204,7 +204,7 @@ func (c *Gated) judge(g Gate, f figure) {
 	}
 	c.Line = number(g, *f.value)
 	if f.ci != nil {
-		c.Line += fmt.Sprintf(" (95 %% %s to %s)", number(g, f.ci.Lo), number(g, f.ci.Hi))
+		c.Line += fmt.Sprintf(" (95 %% interval %s to %s)", number(g, f.ci.Lo), number(g, f.ci.Hi))
 	}
 	c.Line += " on " + f.on
 	if g.End == Value {

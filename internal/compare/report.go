@@ -125,7 +125,7 @@ func Compare(views []*store.View, opt Options) (*Report, error) {
 func fewGroups(pairs []Pair) []string {
 	for _, p := range pairs {
 		if d := p.Diff; d != nil && d.GroupsTooFew() {
-			return []string{fmt.Sprintf("%d tasks come from %d repositories, too few or too uneven to stand for others: intervals are by task, and speak of tasks of these repositories", d.Tasks, d.Groups)}
+			return []string{fmt.Sprintf("some of the %d tasks share repositories that are too few, or too uneven, to stand for others: intervals are by task, and speak of tasks of these repositories", d.Tasks)}
 		}
 	}
 	return nil
