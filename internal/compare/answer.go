@@ -42,7 +42,9 @@ func (p *Pair) say() string {
 			fmt.Fprintf(&b, " No number of tasks shows that nothing differs; 5 of 100 would show on about %d.", n)
 		}
 	}
-	fmt.Fprintf(&b, " A difference of %s of 100 would probably have shown here.", Points(p.Detectable))
+	if p.Detectable < 0.99 {
+		fmt.Fprintf(&b, " A difference of %s of 100 would probably have shown here.", Points(p.Detectable))
+	}
 	return b.String()
 }
 

@@ -227,7 +227,7 @@ func (g *gathered) group() {
 	at := map[string]int{}
 	for _, k := range g.order {
 		t := g.tasks[k]
-		name := "task\x00" + t.name
+		name := "task\x00" + t.key
 		if r := t.labels.Repository; r != "" {
 			name = r
 		}
