@@ -92,6 +92,11 @@ func parsePytestV2(log string, set func(id, word string)) {
 			}
 			if f := pySplit(l); len(f) >= 2 && !(f[0] == "SKIPPED" && skipSummary.MatchString(f[1])) {
 				set(strings.Join(f[1:], " "), f[0])
+				// An error while a test is torn down: SWE-bench files it under "ID -
+				// MESSAGE" and lets the test's pass stand.
+				if before, _, ok := strings.Cut(l, " - "); ok && f[0] == "ERROR" {
+					set(strings.Join(pySplit(before)[1:], " "), f[0])
+				}
 			}
 		case endsWithStatus(l):
 			if f := pySplit(l); len(f) >= 2 {
