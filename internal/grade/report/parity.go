@@ -44,7 +44,7 @@ func parityParsers() []parityParser {
 		{"jest_json", parseJestJSON, nil},
 		{"vitest", parseVitestText, nil},
 		{"karma", parseKarma, nil},
-		{"tap", parseTAPText, nil},
+		{"tap", parseTAPText, endTAPText},
 		{"carbon", parseSuites(suiteCarbon), nil},
 		{"react_pdf", parseSuites(suiteCarbon), nil},
 		{"grommet", parseGrommet, nil},

@@ -19,6 +19,7 @@ var (
 	jestJSONRow = regexp.MustCompile(`^\[(PASSED|FAILED)\]\s(.+)$`)
 	vitestText  = regexp.MustCompile(`^\s*(✓|×|↓)\s(.+?)(?:\s(\d+\s*m?s?|\[skipped\]))?$`)
 	tapText     = regexp.MustCompile(`^(ok|not ok) (\d+) (.+)$`)
+	tapToDo     = regexp.MustCompile(`(?i)# todo\b`)
 	karmaText   = regexp.MustCompile(`^(\s*)?([✔✖])?\s(.*)$`)
 	suiteLine   = regexp.MustCompile(`^(PASS|FAIL)\s(.*)`)
 	suiteCarbon = regexp.MustCompile(`^(.*)\s\([\d.]+(?:ms|\ss|s)\)`)
@@ -122,6 +123,17 @@ func parseTAPText(log string, set func(id, word string)) {
 			set(m[3], map[string]string{"ok": "PASSED", "not ok": "FAILED"}[m[1]])
 		}
 	}
+}
+
+// endTAPText counts what a TAP runner fails by: one that is still to do is none.
+func endTAPText(log string) parityEnd {
+	end := parityEnd{found: true, passed: -1}
+	for l := range strings.SplitSeq(log, "\n") {
+		if l = pyStrip(l); strings.HasPrefix(l, "not ok ") && !tapToDo.MatchString(l) {
+			end.bad++
+		}
+	}
+	return end
 }
 
 // parseKarma follows the indents of karma-spec-reporter up to its summary.

@@ -244,7 +244,7 @@ func djangoOther(l string, set func(id, word string)) {
 var (
 	unittestRan = regexp.MustCompile(`(?m)^Ran (\d+) tests? in [0-9.]+s$`)
 	unittestSum = regexp.MustCompile(`(?m)^(?:OK|FAILED|NO TESTS RAN)(?: \((.*)\))?$`)
-	unittestBad = regexp.MustCompile(`(failures|errors|unexpected successes)=(\d+)`)
+	unittestBad = regexp.MustCompile(`(?:^|, )(failures|errors|unexpected successes)=(\d+)`)
 )
 
 func endUnittest(log string) parityEnd {
