@@ -18,9 +18,9 @@ type edit struct {
 	id     string // must not be reported as passed, unless the report is void
 }
 
-// forgedReports: a report that was changed by hand is void or has no pass for
+// forgedCompiled: a report that was changed by hand is void or has no pass for
 // the test that did not pass.
-func forgedReports() []edit {
+func forgedCompiled() []edit {
 	const goAll, cargoAll, nxAll, ctAll = "go-test/go1.26.8/all.json", "cargo/1.95.0/all.txt", "nextest/0.9.148/all.xml", "ctest/3.25.1/all.xml"
 	const mvn = "junit/surefire-3.2.5/integration/TEST-com.example.ShopIT.xml"
 	const wrong = "example.com/shop/cart::TestWrong"
@@ -78,8 +78,8 @@ func forgedReports() []edit {
 	}
 }
 
-func TestForgedReports(t *testing.T) {
-	for _, e := range forgedReports() {
+func TestForgedCompiled(t *testing.T) {
+	for _, e := range forgedCompiled() {
 		t.Run(e.name, func(t *testing.T) {
 			data, err := os.ReadFile(filepath.Join("testdata", e.file))
 			if err != nil {
@@ -110,8 +110,8 @@ func TestForgedReports(t *testing.T) {
 	}
 }
 
-// TestInnocentReports: what looks odd and is honest is neither void nor wrong.
-func TestInnocentReports(t *testing.T) {
+// TestInnocentCompiled: what looks odd and is honest is neither void nor wrong.
+func TestInnocentCompiled(t *testing.T) {
 	for _, c := range []struct {
 		what   string
 		format Format
