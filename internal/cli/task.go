@@ -14,6 +14,7 @@ type taskCmd struct {
 	Lint   taskLintCmd   `cmd:"" help:"Check task directories strictly: file, line, column and remedy for each finding."`
 	Show   taskShowCmd   `cmd:"" help:"Print what assay reads in a task, and its digest."`
 	New    taskNewCmd    `cmd:"" help:"Scaffold a task directory that passes its own proof."`
+	Checks taskChecksCmd `cmd:"" help:"Check plans: show, lint, and make Harbor's test.sh of them."`
 	Prove  taskProveCmd  `cmd:"" help:"Show that a task is sound: gold passes, doing nothing fails, the solution lies nowhere; write proof.json."`
 	Adapt  taskAdaptCmd  `cmd:"" help:"Find the strictest modes in which a foreign gold solution passes, and pin them."`
 	Attack taskAttackCmd `cmd:"" help:"Run a battery of cheats on tasks: none of them may pass."`
@@ -40,21 +41,15 @@ func (c *taskLintCmd) Run(a *app, g *grammar) error {
 		if _, err := os.Stat(p); err != nil {
 			return usage(err)
 		}
-		for _, f := range task.Lint(p) {
-			switch f.Severity {
-			case task.Error:
-				errs++
-			case task.Warning:
-				warns++
-			}
-			if g.JSON {
-				if err := a.emit("finding", f); err != nil {
-					return err
-				}
-				continue
-			}
-			fmt.Fprintln(a.Stdout, f.String())
+		found := task.Lint(p)
+		if _, more, err := lintPlans(p); err == nil { // what is no task, Lint has said
+			found = append(found, more...)
 		}
+		e, w, err := a.printFindings(g, found)
+		if err != nil {
+			return err
+		}
+		errs, warns = errs+e, warns+w
 	}
 	if !g.JSON {
 		a.say("%d errors, %d warnings", errs, warns)

@@ -86,6 +86,7 @@ func Decode(b []byte, tests fs.FS) (*Plan, error) {
 	if len(in.faults) > 0 {
 		return fail(in.faults...)
 	}
+	p.places = in.places
 	p.digest = "sha256:" + hex.EncodeToString(in.sum.Sum(nil))
 	return p, nil
 }

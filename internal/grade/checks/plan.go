@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"assay/internal/grade/report"
+	"assay/internal/strict"
 )
 
 // File is the plan's name below a task's tests/.
@@ -41,6 +42,7 @@ type Plan struct {
 
 	out    map[string]bool // global ids that tests/quarantine.txt takes out of the lists
 	digest string          // of the file that was read and the lists it names
+	places strict.Places   // of the file's keys
 }
 
 // Command runs in the verifier's sandbox, one after the other in the plan's

@@ -1,0 +1,94 @@
+package checks
+
+import (
+	"fmt"
+
+	"assay/internal/grade/report"
+	"assay/trial"
+)
+
+// Wish is advice about a plan that can be used.
+type Wish struct {
+	Rule         string
+	Line, Column int // 0: of no one place
+	Message      string
+	Remedy       string
+}
+
+// Evidence is what a command's checks will rest on, when its canaries are
+// planted.
+func (c Command) Evidence() trial.Evidence {
+	rd, err := report.ReaderOf(c.Report)
+	switch {
+	case err == nil && rd.Parity:
+		return trial.SelfReported // a log, which anything that prints can forge
+	case c.Separate:
+		return trial.Separate
+	case len(c.Canaries) > 0:
+		return trial.Canaried
+	}
+	return trial.SelfReported
+}
+
+// Evidence is the weakest of what the plan's checks will rest on.
+func (p *Plan) Evidence() trial.Evidence {
+	weakest := trial.Separate
+	for _, c := range p.Commands {
+		switch c.Evidence() {
+		case trial.SelfReported:
+			return trial.SelfReported
+		case trial.Canaried:
+			weakest = trial.Canaried
+		}
+	}
+	return weakest
+}
+
+// Wishes lists what a plan leaves to be wished.
+func (p *Plan) Wishes() []Wish {
+	var all []Wish
+	wish := func(rule, remedy, format string, args ...any) {
+		all = append(all, Wish{Rule: rule, Message: fmt.Sprintf(format, args...), Remedy: remedy})
+	}
+	f2p := false
+	broken := map[string]bool{}
+	for _, c := range p.Commands {
+		if c.Evidence() == trial.SelfReported {
+			w := Wish{Rule: "self-reported", Message: fmt.Sprintf("the checks of %q are what the work's own process says of itself", c.Name), Remedy: "give it canaries, or run the work in another process and say separate = true"}
+			all = append(all, p.at(w, c.Name))
+		}
+		for _, k := range c.Canaries {
+			for _, id := range k.Breaks {
+				broken[Global(c.Name, id)] = true
+			}
+		}
+	}
+	unbroken := 0
+	for _, c := range p.Expected() {
+		if c.PassToPass {
+			continue
+		}
+		f2p = true
+		if c.source == ofCommand && !broken[c.ID] {
+			unbroken++
+		}
+	}
+	if !f2p {
+		wish("no-fail-to-pass", "say what fails before the work and passes after it", "every check passes before any work is done, so that doing nothing passes")
+	}
+	if len(broken) > 0 && unbroken > 0 {
+		wish("few-canaries", "canaries of the task's own checks tell most", "%d fail-to-pass checks are broken by no canary", unbroken)
+	}
+	return all
+}
+
+// at gives a wish the place of a command's name.
+func (p *Plan) at(w Wish, name string) Wish {
+	for i, c := range p.Commands {
+		if c.Name == name && p.places != nil {
+			f := p.places.At(nil, "commands", i, "name")
+			w.Line, w.Column = f.Line, f.Column
+		}
+	}
+	return w
+}
