@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -27,41 +26,42 @@ func (taskChecksCmd) Help() string {
 that must pass, canaries, cases, assertions. docs/check-plans.md has its form.`
 }
 
-// stepPlan is the check plan of one step of a task.
+// stepPlan is a check plan of a task: of a step, or of all steps that have none
+// of their own.
 type stepPlan struct {
-	task *task.Task
-	step string // empty in a single-step task
+	task string // its directory
+	step string // empty: the task's
 	dir  string // the tests directory that holds it
 	plan *checks.Plan
 	err  error // it cannot be read; plan is nil
 }
 
-// plansOf finds the plans of a task, the last tests directory's of each step.
-func plansOf(t *task.Task) []stepPlan {
+// plansOf finds the plans of a task directory. The task itself may be faulty:
+// its test.sh is often what is to be made of the plan.
+func plansOf(path string) []stepPlan {
+	dirs := []stepPlan{{dir: filepath.Join(path, "tests")}}
+	steps, _ := os.ReadDir(filepath.Join(path, "steps")) // none: there are no steps
+	for _, s := range steps {
+		dirs = append(dirs, stepPlan{step: s.Name(), dir: filepath.Join(path, "steps", s.Name(), "tests")})
+	}
 	var all []stepPlan
-	for i := range t.Steps {
-		key := t.Key(i)
-		for _, dir := range slices.Backward(key.Tests) {
-			p, err := checks.Load(dir)
-			if errors.Is(err, fs.ErrNotExist) {
-				continue
-			}
-			if !slices.ContainsFunc(all, func(s stepPlan) bool { return s.dir == dir }) {
-				all = append(all, stepPlan{task: t, step: key.Step, dir: dir, plan: p, err: err})
-			}
-			break
+	for _, s := range dirs {
+		if _, err := os.Lstat(filepath.Join(s.dir, checks.File)); err != nil {
+			continue
 		}
+		s.task = path
+		s.plan, s.err = checks.Load(s.dir)
+		all = append(all, s)
 	}
 	return all
 }
 
 // planOf finds the plan of a task and step that a command line names.
 func planOf(path, step string) (stepPlan, error) {
-	t, err := task.Load(path)
-	if err != nil {
+	if _, err := os.Stat(path); err != nil {
 		return stepPlan{}, usage(err)
 	}
-	all := plansOf(t)
+	all := plansOf(path)
 	if step != "" {
 		all = slices.DeleteFunc(all, func(s stepPlan) bool { return s.step != step })
 	}
@@ -69,7 +69,7 @@ func planOf(path, step string) (stepPlan, error) {
 	case len(all) == 0:
 		return stepPlan{}, usagef("%s has no check plan: write tests/%s (docs/check-plans.md)", path, checks.File)
 	case len(all) > 1:
-		return stepPlan{}, usagef("%s has %d check plans: choose with --step, one of %s", path, len(all), stepNames(all))
+		return stepPlan{}, usagef("%s has %d check plans: choose with --step, one of %q", path, len(all), stepNames(all))
 	}
 	if all[0].err != nil {
 		return stepPlan{}, usage(all[0].err)
@@ -153,7 +153,7 @@ func (c *checksShowCmd) Run(a *app, g *grammar) error {
 func showPlan(s stepPlan) shownPlan {
 	p := s.plan
 	v := shownPlan{
-		Task: s.task.Name, Step: s.step, File: filepath.Join(s.dir, checks.File), Digest: p.Digest(), Evidence: string(p.Evidence()),
+		Task: s.task, Step: s.step, File: filepath.Join(s.dir, checks.File), Digest: p.Digest(), Evidence: string(p.Evidence()),
 		Protected: p.Protected, Forbidden: p.Forbidden, Place: p.Place, Groups: map[string][]group{}, Out: p.Quarantine(),
 	}
 	count := map[string]*[2]int{}
@@ -287,19 +287,24 @@ func (a *app) printFindings(g *grammar, found []task.Finding) (errs, warns int, 
 	return errs, warns, nil
 }
 
-// lintPlans checks the plans of the tasks at a path.
+// lintPlans checks the plans of a task directory, or of a directory of them.
 func lintPlans(path string) (plans int, found []task.Finding, err error) {
-	tasks, _, err := task.LoadSet(path)
-	if err != nil {
-		return 0, nil, err
-	}
-	for _, t := range tasks {
-		for _, s := range plansOf(t) {
-			plans++
-			found = append(found, lintPlan(s)...)
+	all := plansOf(path)
+	if len(all) == 0 {
+		below, err := os.ReadDir(path)
+		if err != nil {
+			return 0, nil, err
+		}
+		for _, e := range below {
+			if e.IsDir() {
+				all = append(all, plansOf(filepath.Join(path, e.Name()))...)
+			}
 		}
 	}
-	return plans, found, nil
+	for _, s := range all {
+		found = append(found, lintPlan(s)...)
+	}
+	return len(all), found, nil
 }
 
 // lintPlan makes findings of a plan's faults, and of what a plan that can be
