@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"text/tabwriter"
 
 	"assay/internal/grade/checks"
@@ -315,7 +316,7 @@ func lintPlan(s stepPlan) (found []task.Finding) {
 	switch {
 	case errors.As(s.err, &bad):
 		for _, f := range bad.Faults {
-			message := fmt.Sprintf("a check plan has no key %q", f.Key)
+			message := fmt.Sprintf("a check plan has no key %q", strings.Join(f.Key, "."))
 			if !f.Unknown {
 				message = f.Err.Error()
 			}
