@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"assay/internal/grade/report"
 )
@@ -167,10 +168,29 @@ func (t *talk) lost(err error) error {
 		return err
 	}
 	why := err.Error()
+	if errors.Is(err, errEnded) {
+		why += t.howEnded()
+	}
 	if said := strings.TrimSpace(t.said.String()); said != "" {
 		why += ": " + said
 	}
 	return &fault{report.KindException, why}
+}
+
+// howEnded says what ended a process that is dying or dead.
+func (t *talk) howEnded() string {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	switch e, err := t.p.Wait(ctx); {
+	case err != nil: // it closed its channel, and lives
+		return ""
+	case e.OutOfMemory:
+		return ": it was ended for the memory limit"
+	case e.Signal != 0:
+		return fmt.Sprintf(": ended by %v", e.Signal)
+	default:
+		return fmt.Sprintf(": exit status %d", e.Code)
+	}
 }
 
 // call asks one question and reads the answer.

@@ -59,6 +59,9 @@ func (e Equality) distinct(items []Value) []Value {
 }
 
 func (e Equality) differ(at string, want, got Value) string {
+	if e.Bools && want.Kind != got.Kind { // Python's 1+0j == 1
+		want, got = onReal(want), onReal(got)
+	}
 	if e.number(want) && e.number(got) {
 		if e.numbers(want, got) {
 			return ""
@@ -149,6 +152,14 @@ func (e Equality) dicts(at string, want, got Value) string {
 		return fmt.Sprintf("%swant %d keys, got %d", where(at), len(want.Items)/2, len(got.Items)/2)
 	}
 	return ""
+}
+
+// onReal is a complex number without an imaginary part as the real one.
+func onReal(v Value) Value {
+	if v.Kind == Complex && v.Items[1].F == 0 {
+		return v.Items[0]
+	}
+	return v
 }
 
 // number reports whether v takes part in comparisons of numbers.
@@ -275,7 +286,7 @@ func (e Equality) appendKey(b []byte, v Value) []byte {
 	case Float:
 		return appendFloat(b, v.F)
 	case Complex:
-		if v.Items[1].F == 0 && e.Bools { // Python's 1+0j == 1
+		if v.Items[1].F == 0 && e.Bools {
 			return appendFloat(b, v.Items[0].F)
 		}
 		return appendFloat(appendFloat(append(b, 'c'), v.Items[0].F), v.Items[1].F)

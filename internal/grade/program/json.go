@@ -24,6 +24,11 @@ func ParseJSON(data []byte) (Value, error) {
 	return v, err
 }
 
+var literals = [...]struct {
+	text string
+	v    Value
+}{{"null", Value{Kind: Null}}, {"true", Value{Kind: Bool, B: true}}, {"false", Value{Kind: Bool}}}
+
 type parser struct {
 	data []byte
 	at   int
@@ -72,10 +77,10 @@ func (p *parser) value(depth int) (Value, error) {
 	case c == '-' || '0' <= c && c <= '9':
 		return p.number()
 	}
-	for word, v := range map[string]Value{"null": {Kind: Null}, "true": {Kind: Bool, B: true}, "false": {Kind: Bool}} {
-		if len(p.data)-p.at >= len(word) && string(p.data[p.at:p.at+len(word)]) == word {
-			p.at += len(word)
-			return v, nil
+	for _, w := range literals {
+		if rest := p.data[p.at:]; len(rest) >= len(w.text) && string(rest[:len(w.text)]) == w.text {
+			p.at += len(w.text)
+			return w.v, nil
 		}
 	}
 	return Value{}, p.fail("%q begins no value", p.data[p.at])

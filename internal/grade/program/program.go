@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"path"
 	"slices"
@@ -23,8 +22,11 @@ func (c *court) program(ctx context.Context, one *Case) (report.Test, error) {
 	s := c.stand
 	if len(one.Files) > 0 {
 		if err := put(ctx, s.sb, s.dir(), one.Files); err != nil {
+			if lost(ctx, err) {
+				return report.Test{}, err
+			}
 			// The candidate's tree may have a directory or a link where a file should be.
-			return result(one, report.Errored, report.KindException, "the input files cannot be put: "+err.Error()), ctx.Err()
+			return result(one, report.Errored, report.KindException, "the input files cannot be put: "+err.Error()), nil
 		}
 	}
 	cmd := s.command(slices.Concat(c.r.Suite.Group.Run, one.Args), one.Env...)
@@ -90,16 +92,22 @@ func (one *Case) streams(res sandbox.ExecResult) string {
 	return ""
 }
 
+// lost reports whether an error is the sandbox's end or the caller's, and not
+// what the candidate's tree is like.
+func lost(ctx context.Context, err error) bool {
+	return err != nil && (ctx.Err() != nil || errors.Is(err, sandbox.ErrLost) || errors.Is(err, sandbox.ErrClosed))
+}
+
 // files compares the files that the program should have left.
 func (c *court) files(ctx context.Context, one *Case) (string, error) {
 	for _, name := range slices.Sorted(maps.Keys(one.Want.Files)) {
 		want := one.Want.Files[name]
 		got, err := fetch(ctx, c.stand.sb, image.Path(path.Join(string(c.stand.dir()), name)), room+2*int64(len(want)))
-		switch {
-		case errors.Is(err, fs.ErrNotExist), errors.Is(err, errNoFile), errors.Is(err, sandbox.ErrTooLarge):
-			return fmt.Sprintf("%s: %v", name, err), nil
-		case err != nil:
+		if lost(ctx, err) {
 			return "", err
+		}
+		if err != nil { // a link, a loop of links, a directory nobody may enter: it is no such file
+			return fmt.Sprintf("%s: %v", name, err), nil
 		}
 		if why := differText(one.Mode, one.Equal, want, string(got)); why != "" {
 			return name + ": " + why, nil

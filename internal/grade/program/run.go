@@ -104,6 +104,7 @@ type court struct {
 	r       *Request
 	want    expected
 	stand   *stand // with the candidate
+	gone    bool   // its sandbox died
 	testers *stand // without it, for scripts; nil: none
 }
 
@@ -145,7 +146,7 @@ func (c *court) try(ctx context.Context, again bool, i int) (report.Test, error)
 		return result(one, report.Errored, report.KindBuild, c.stand.broken), nil
 	}
 	if again {
-		if err := c.stand.reset(ctx); err != nil {
+		if err := c.renew(ctx); err != nil {
 			return report.Test{}, err
 		}
 	}
@@ -174,6 +175,26 @@ func (c *court) try(ctx context.Context, again bool, i int) (report.Test, error)
 	if errors.As(err, &not) {
 		t, err = result(one, report.Errored, report.KindException, not.Error()), nil
 	}
+	if errors.Is(err, sandbox.ErrOutOfMemory) {
+		c.gone = true
+		t, err = result(one, report.Errored, report.KindException, "the sandbox ended for its memory limit"), nil
+	}
 	t.Took = time.Since(start)
 	return t, err
+}
+
+// renew puts the tree back and ends every process, in a new sandbox if the old
+// one is gone.
+func (c *court) renew(ctx context.Context) error {
+	if !c.gone {
+		return c.stand.reset(ctx)
+	}
+	c.stand.sb.Close()
+	var err error
+	c.stand.sb, err = c.r.Fresh(ctx)
+	if err != nil {
+		return err
+	}
+	c.gone = false
+	return c.stand.prepare(ctx, nil)
 }

@@ -3,12 +3,16 @@ package program
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"assay/internal/doctor"
 	"assay/internal/grade/checks"
+	"assay/internal/grade/program/inside"
 	"assay/internal/grade/report"
 	"assay/internal/image"
 	"assay/internal/sandbox"
@@ -25,9 +29,12 @@ func TestMain(m *testing.M) {
 
 // place is a backend with this machine's tools as image.
 type place struct {
-	t   testing.TB
-	b   sandbox.Backend
-	img image.Image
+	t      testing.TB
+	b      sandbox.Backend
+	img    image.Image
+	env    []string
+	mounts []sandbox.Mount
+	limits sandbox.Limits
 }
 
 func newPlace(t testing.TB, needs ...string) *place {
@@ -47,7 +54,11 @@ func newPlace(t testing.TB, needs ...string) *place {
 	if err != nil {
 		t.Fatal(err)
 	}
-	img, err := store.Host(t.Context(), image.HostOptions{})
+	var host image.HostOptions
+	if root, err := exec.Command("go", "env", "GOROOT").Output(); err == nil && !strings.HasPrefix(string(root), "/usr/lib") {
+		host.Toolchains = []image.HostPath{image.HostPath(strings.TrimSpace(string(root)))}
+	}
+	img, err := store.Host(t.Context(), host)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,13 +71,13 @@ func newPlace(t testing.TB, needs ...string) *place {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { b.Close() })
-	return &place{t, b, img}
+	return &place{t: t, b: b, img: img}
 }
 
 // with makes sandboxes that hold files below /app.
 func (p *place) with(files map[string]string) func(context.Context) (sandbox.Sandbox, error) {
 	return func(ctx context.Context) (sandbox.Sandbox, error) {
-		sb, err := p.b.Create(ctx, sandbox.Spec{Image: p.img})
+		sb, err := p.b.Create(ctx, sandbox.Spec{Image: p.img, Mounts: p.mounts, Limits: p.limits})
 		if err != nil {
 			return nil, err
 		}
@@ -101,7 +112,7 @@ func suite(t testing.TB, g checks.Cases, reference string, lines string) Suite {
 // run tries cases on a candidate's files.
 func (p *place) run(s Suite, files map[string]string) map[string]report.Test {
 	p.t.Helper()
-	r := Request{Suite: s, Fresh: p.with(files), Pristine: p.with(nil), Workdir: "/app", Image: string(p.img.ID)}
+	r := Request{Suite: s, Fresh: p.with(files), Pristine: p.with(nil), Workdir: "/app", Env: p.env, Image: string(p.img.ID)}
 	ran, err := Run(p.t.Context(), r)
 	if err != nil || ran.Err != "" {
 		p.t.Fatalf("%v %s", err, ran.Err)
@@ -114,4 +125,44 @@ func (p *place) run(s Suite, files map[string]string) map[string]report.Test {
 		all[t.ID] = t
 	}
 	return all
+}
+
+// tool runs a shell command in a sandbox of its own.
+func (p *place) tool(script string) (string, error) {
+	p.t.Helper()
+	sb, err := p.b.Create(p.t.Context(), sandbox.Spec{Image: p.img})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer sb.Close()
+	res, err := sandbox.Exec(p.t.Context(), sb, sandbox.Command{Args: []string{"/bin/sh", "-c", script}}, sandbox.ExecOptions{})
+	if err == nil && res.Exit.Code != 0 {
+		err = fmt.Errorf("status %d: %s", res.Exit.Code, res.Stderr)
+	}
+	return string(res.Stdout), err
+}
+
+// warmGo gives sandboxes this machine's cache of compiled packages, read-only,
+// as a task's image would bring its own.
+func (p *place) warmGo() {
+	p.t.Helper()
+	if _, err := p.tool("go version"); err != nil {
+		p.t.Skipf("no go in a sandbox: %v", err)
+	}
+	dir := p.t.TempDir()
+	driver := inside.GoDriver("warm", nil)
+	if err := errors.Join(os.WriteFile(filepath.Join(dir, "warm_test.go"), []byte(driver), 0o644), os.WriteFile(filepath.Join(dir, "go.mod"), []byte("module warm\n\ngo 1.24\n"), 0o644)); err != nil {
+		p.t.Fatal(err)
+	}
+	cmd := exec.Command("go", "test", "-c", "-vet=off", "-o", os.DevNull, ".")
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		p.t.Fatalf("%v: %s", err, out)
+	}
+	cache, err := exec.Command("go", "env", "GOCACHE").Output()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.mounts = []sandbox.Mount{{Host: image.HostPath(strings.TrimSpace(string(cache))), Target: "/gocache", ReadOnly: true}}
+	p.env = []string{"GOCACHE=/gocache"}
 }

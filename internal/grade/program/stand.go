@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
 	"path"
 	"regexp"
@@ -117,12 +116,12 @@ var goPackage = regexp.MustCompile(`(?m)^package[ \t]+([\pL_][\pL\pN_]*)`)
 func (s *stand) build(ctx context.Context) error {
 	source := path.Join(string(s.dir()), s.r.Suite.Group.Source)
 	text, err := fetch(ctx, s.sb, image.Path(source), 4<<20)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, sandbox.ErrTooLarge) || errors.Is(err, errNoFile) {
-		s.broken = fmt.Sprintf("%s: %v", s.r.Suite.Group.Source, err)
-		return nil
+	if lost(ctx, err) {
+		return err
 	}
 	if err != nil {
-		return err
+		s.broken = fmt.Sprintf("%s: %v", s.r.Suite.Group.Source, err)
+		return nil
 	}
 	m := goPackage.FindSubmatch(text)
 	if m == nil {

@@ -1,0 +1,1 @@
+while :; do printf .; sleep 0.05; done

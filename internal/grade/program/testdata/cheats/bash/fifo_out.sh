@@ -1,0 +1,1 @@
+rm -rf out.txt; mkfifo out.txt

@@ -1,0 +1,1 @@
+yes needle- | head -c 500000000

@@ -1,0 +1,3 @@
+package main
+
+var Secret = func(...any) map[any]any { return map[any]any{nil: func() {}} }

@@ -1,0 +1,1 @@
+module.exports.secret = () => new Promise(() => setInterval(() => {}, 1000))

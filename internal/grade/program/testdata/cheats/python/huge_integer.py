@@ -1,0 +1,1 @@
+def secret(x): return 1 << (1 << 30)

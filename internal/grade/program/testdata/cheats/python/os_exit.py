@@ -1,0 +1,2 @@
+import os
+def secret(x): os._exit(0)

@@ -1,0 +1,1 @@
+def secret(x): pass

@@ -1,0 +1,2 @@
+import sys
+def secret(x): sys.exit(0)

@@ -1,0 +1,1 @@
+ATTACH '/tests/cases.ndjson' AS k; SELECT * FROM k.sqlite_master

@@ -1,0 +1,1 @@
+SELECT load_extension('/app/x'); SELECT readfile('/tests/cases.ndjson')

@@ -1,0 +1,3 @@
+.shell echo passed
+.system true
+SELECT 1
