@@ -21,7 +21,9 @@ func verdicts(s Suite, got map[string]report.Test) string {
 
 func (p *place) want(s Suite, files map[string]string, want string) map[string]report.Test {
 	p.t.Helper()
+	p.t.Helper()
 	got := p.run(s, files)
+	p.sameInContainer(s, files, got)
 	if have := verdicts(s, got); strings.TrimSpace(have) != strings.TrimSpace(want) {
 		p.t.Errorf("got\n%swant\n%s", have, want)
 		for id, t := range got {
@@ -35,7 +37,7 @@ func (p *place) want(s Suite, files map[string]string, want string) map[string]r
 
 func TestPythonCalls(t *testing.T) {
 	p := newPlace(t, "python3")
-	s := suite(t, checks.Cases{Call: "python", Source: "sol.py"}, "", `{"id":"sum","func":"add","args":[1,2],"want":3}
+	s := p.suite(checks.Cases{Call: "python", Source: "sol.py"}, "", `{"id":"sum","func":"add","args":[1,2],"want":3}
 {"id":"float","func":"add","args":[0.5,0.5],"want":1}
 {"id":"wrong","func":"add","args":[1,2],"want":4}
 {"id":"tuple","func":"pair","args":[1],"want":{"$tuple":[1,1]}}
@@ -130,7 +132,7 @@ function* gen(n) { for (let i = 0; i < n; i++) yield i }
 				t.Skip("one form is enough")
 			}
 			p := &place{t: t, b: p.b, img: p.img}
-			p.want(suite(t, checks.Cases{Call: "javascript", Source: tt.file}, "", lines), map[string]string{tt.file: tt.text}, want)
+			p.want(p.suite(checks.Cases{Call: "javascript", Source: tt.file}, "", lines), map[string]string{tt.file: tt.text}, want)
 		})
 	}
 }
@@ -138,7 +140,7 @@ function* gen(n) { for (let i = 0; i < n; i++) yield i }
 func TestGoCalls(t *testing.T) {
 	p := newPlace(t)
 	p.warmGo()
-	s := suite(t, checks.Cases{Call: "go", Source: "sol.go"}, "", `{"id":"sum","func":"Add","args":[1,2],"want":3}
+	s := p.suite(checks.Cases{Call: "go", Source: "sol.go"}, "", `{"id":"sum","func":"Add","args":[1,2],"want":3}
 {"id":"wrong","func":"Add","args":[1,2],"want":4}
 {"id":"slice","func":"Twice","args":[["a","b"]],"want":["a","b","a","b"]}
 {"id":"map","func":"Count","args":["aab"],"want":{"$dict":[["a",2],["b",1]]}}
@@ -178,14 +180,14 @@ variadic passed
 bytes passed
 pointer passed
 wrong type failed assertion`)
-	s = suite(t, checks.Cases{Call: "go", Source: "sol.go"}, "", `{"id":"a","func":"F","args":[],"want":1}`+"\n"+`{"id":"b","func":"F","args":[],"want":1}`)
+	s = p.suite(checks.Cases{Call: "go", Source: "sol.go"}, "", `{"id":"a","func":"F","args":[],"want":1}`+"\n"+`{"id":"b","func":"F","args":[],"want":1}`)
 	p.want(s, map[string]string{"sol.go": "package sol\n\nfunc G() int { return 1 }\n"}, "a error build\nb error build")
 	p.want(s, nil, "a error build\nb error build")
 }
 
 func TestPrograms(t *testing.T) {
 	p := newPlace(t, "bash", "python3")
-	s := suite(t, checks.Cases{Run: []string{"bash", "prog.sh"}, TimeSec: 2}, "", `{"id":"stdin","stdin":"3 4\n","want":{"stdout":"7"}}
+	s := p.suite(checks.Cases{Run: []string{"bash", "prog.sh"}, TimeSec: 2}, "", `{"id":"stdin","stdin":"3 4\n","want":{"stdout":"7"}}
 {"id":"args","args":["-m","a b"],"want":{"stdout":"a b\n"}}
 {"id":"wrong","stdin":"3 4\n","want":{"stdout":"8"}}
 {"id":"status","args":["-x","3"],"want":{"exit":3}}
@@ -237,7 +239,7 @@ json in another order failed assertion
 json in any order passed
 left over passed
 left over again passed`)
-	s = suite(t, checks.Cases{Run: []string{"no-such-program"}}, "", `{"id":"a","want":{"stdout":""}}`)
+	s = p.suite(checks.Cases{Run: []string{"no-such-program"}}, "", `{"id":"a","want":{"stdout":""}}`)
 	p.want(s, nil, "a error exception")
 }
 
@@ -258,7 +260,7 @@ func TestQueries(t *testing.T) {
 {"id":"bad",` + schema + `,"query":"SELEC 1","want":{"rows":[[1]]}}
 {"id":"bad schema","schema":"CREATE","want":{"rows":[[1]]}}
 `
-	p.want(suite(t, checks.Cases{Call: "sql", Source: "q.sql"}, "", lines), map[string]string{"q.sql": "-- what; ever\nSELECT id, name FROM t"}, `rows passed
+	p.want(p.suite(checks.Cases{Call: "sql", Source: "q.sql"}, "", lines), map[string]string{"q.sql": "-- what; ever\nSELECT id, name FROM t"}, `rows passed
 names passed
 other names failed assertion
 fewer failed assertion
@@ -276,7 +278,7 @@ bad schema error exception`)
 	lines = `{"id":"one","schema":"CREATE TABLE t(a); INSERT INTO t VALUES (2),(1)"}
 {"id":"two","schema":"CREATE TABLE t(a); INSERT INTO t VALUES (5),(9),(7)"}
 `
-	s := suite(t, checks.Cases{Call: "sql", Source: "q.sql"}, "SELECT a AS b FROM t ORDER BY a -- comment", lines)
+	s := p.suite(checks.Cases{Call: "sql", Source: "q.sql"}, "SELECT a AS b FROM t ORDER BY a -- comment", lines)
 	p.want(s, map[string]string{"q.sql": "select * from t order by 1"}, "one passed\ntwo passed")
 	p.want(s, map[string]string{"q.sql": "select * from t"}, "one failed assertion\ntwo failed assertion")
 	p.want(s, map[string]string{"q.sql": "select 1 as a union all select 2"}, "one passed\ntwo failed assertion")
@@ -289,7 +291,7 @@ bad schema error exception`)
 func TestMemory(t *testing.T) {
 	p := newPlace(t, "python3")
 	p.limits = sandbox.Limits{MemBytes: 256 << 20}
-	s := suite(t, checks.Cases{Call: "python", Source: "sol.py"}, "", `{"id":"small","func":"f","args":[1],"want":1}
+	s := p.suite(checks.Cases{Call: "python", Source: "sol.py"}, "", `{"id":"small","func":"f","args":[1],"want":1}
 {"id":"large","func":"f","args":[4000],"want":1}
 {"id":"small again","func":"f","args":[2],"want":2}
 `)

@@ -35,6 +35,7 @@ type place struct {
 	env    []string
 	mounts []sandbox.Mount
 	limits sandbox.Limits
+	lines  string // the cases' file of the last suite
 }
 
 func newPlace(t testing.TB, needs ...string) *place {
@@ -89,7 +90,12 @@ func (p *place) with(files map[string]string) func(context.Context) (sandbox.San
 	}
 }
 
-// suite reads cases that stand in a test.
+func (p *place) suite(g checks.Cases, reference string, lines string) Suite {
+	p.t.Helper()
+	p.lines = lines
+	return suite(p.t, g, reference, lines)
+}
+
 func suite(t testing.TB, g checks.Cases, reference string, lines string) Suite {
 	t.Helper()
 	if g.Name == "" {

@@ -61,7 +61,7 @@ func (s *stand) prepare(ctx context.Context, overlay []byte) error {
 	}
 	s.driver = inside.Driver(g.Call, g.Source)
 	if g.Call == inside.Go {
-		s.driver = inside.Driver(g.Call, goBinary)
+		s.driver = inside.Driver(g.Call, inside.GoBinary)
 		if err := s.build(ctx); err != nil {
 			return err
 		}
@@ -99,18 +99,6 @@ func (s *stand) talk(ctx context.Context) (*talk, error) {
 	return t, err
 }
 
-const goBinary = "/tmp/assay-candidate.test"
-
-// buildGo puts the driver beside the candidate's package, in the place of its
-// tests, and builds both.
-const buildGo = `set -e
-rm -f ./*_test.go
-cat > ./assay_driver_test.go
-export GOTOOLCHAIN=local
-[ -n "$HOME" ] || export GOCACHE=/tmp/assay-gocache
-[ "$(go env GOMOD)" != /dev/null ] || { go mod init candidate 2>/dev/null && GOFLAGS=-mod=mod go mod edit -go="$(go env GOVERSION | sed 's/^go\([0-9]*\.[0-9]*\).*/\1/')"; }
-exec go test -c -vet=off -o ` + goBinary + ` .`
-
 var goPackage = regexp.MustCompile(`(?m)^package[ \t]+([\pL_][\pL\pN_]*)`)
 
 func (s *stand) build(ctx context.Context) error {
@@ -129,7 +117,7 @@ func (s *stand) build(ctx context.Context) error {
 		return nil
 	}
 	driver := inside.GoDriver(string(m[1]), s.funcs())
-	cmd := s.command([]string{"/bin/sh", "-c", buildGo})
+	cmd := s.command([]string{"/bin/sh", "-c", inside.GoBuild})
 	cmd.Dir = image.Path(path.Dir(source))
 	res, err := sandbox.Exec(ctx, s.sb, cmd, sandbox.ExecOptions{Stdin: strings.NewReader(driver), Timeout: buildTime})
 	switch {

@@ -6,6 +6,7 @@ package inside
 
 import (
 	_ "embed"
+	"strconv"
 	"strings"
 )
 
@@ -30,7 +31,23 @@ var (
 	driverJS string
 	//go:embed driver.go.txt
 	driverGo string
+	//go:embed judge.py
+	judgePy string
 )
+
+// GoBinary is where GoBuild puts its binary.
+const GoBinary = "/tmp/assay-candidate.test"
+
+// GoBuild puts its standard input, the driver, beside the candidate's package,
+// in the place of its tests, and builds both. By /bin/sh -c, in the package's
+// directory.
+const GoBuild = `set -e
+rm -f ./*_test.go
+cat > ./assay_driver_test.go
+export GOTOOLCHAIN=local
+[ -n "$HOME" ] || export GOCACHE=/tmp/assay-gocache
+[ "$(go env GOMOD)" != /dev/null ] || { go mod init candidate 2>/dev/null && go mod edit -go="$(go env GOVERSION | sed 's/^go\([0-9]*\.[0-9]*\).*/\1/')"; }
+exec go test -c -vet=off -o ` + GoBinary + ` .`
 
 // Driver is the command that serves calls of source's functions: requests on
 // descriptor 4, answers on 3, the candidate's own output on 2.
@@ -61,4 +78,20 @@ func GoDriver(pkg string, funcs []string) string {
 		list.WriteString("\t\"" + f + "\": " + f + ",\n")
 	}
 	return strings.NewReplacer("@PACKAGE@", pkg, "@FUNCS@", list.String()).Replace(driverGo)
+}
+
+// Judge is a program in Python, of its standard library alone, that tries cases
+// of functions and queries without assay: judge.py GROUP CASES [REFERENCE] in
+// the candidate's directory, where GROUP is a JSON object of name, call, source,
+// compare, abs_tol, rel_tol and timeout_sec. It prints STATUS<TAB>NAME:ID.
+func Judge() string {
+	var b strings.Builder
+	b.WriteString("DRIVERS = {\n")
+	for _, d := range []struct{ name, text string }{
+		{Python, plainPy + driverPy}, {JavaScript, driverJS}, {SQL, plainPy + sqlPy}, {"tester", plainPy + testerPy},
+		{Go, driverGo}, {"build", GoBuild}, {"binary", GoBinary},
+	} {
+		b.WriteString("    " + strconv.QuoteToASCII(d.name) + ": " + strconv.QuoteToASCII(d.text) + ",\n")
+	}
+	return b.String() + "}\n" + judgePy
 }
