@@ -2,5 +2,5 @@ package main
 
 import "os"
 
-func init()            { os.Exit(0) }
+func init()             { os.Exit(0) }
 func Secret(int) string { return "" }
