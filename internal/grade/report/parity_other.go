@@ -11,7 +11,7 @@ import (
 
 var (
 	goTextLine  = regexp.MustCompile(`^--- (PASS|FAIL|SKIP): (.+) \((.+)\)$`)
-	goTextEnd   = regexp.MustCompile(`(?m)^(ok|FAIL|\?)\s+\S+(?:\s|$)`)
+	goTextEnd   = regexp.MustCompile(`(?m)^(ok|FAIL|\?)\s+\S+\s+(?:[0-9.]+s\b|\(cached\)|\[[a-z ]+\])`)
 	cargoText   = regexp.MustCompile(`^test\s+(\S+)\s+\.\.\.\s+(\w+)$`)
 	cargoSums   = regexp.MustCompile(`(?m)^test result: (?:ok|FAILED)\. (\d+) passed; (\d+) failed;`)
 	jestText    = regexp.MustCompile(`^\s*(✓|✕|○)\s(.+?)(?:\s\((\d+\s*m?s)\))?$`)

@@ -123,16 +123,17 @@ func parseSeaborn(log string, set func(id, word string)) {
 	}
 }
 
-// pytestSum is pytest's last line; colours are gone, and -q has no "=".
+// pytestSum is pytest's last line: colours are gone, -q has no "=", and before
+// pytest 5.2 it says "seconds".
 var (
-	pytestSum  = regexp.MustCompile(`(?m)^(?:=+ )?((?:\d+ [a-z ]+(?:, )?)+|no tests ran) in [0-9.]+s`)
+	pytestSum  = regexp.MustCompile(`(?m)^(?:=+ )?((?:\d+ [a-z ]+(?:, )?)+|no tests ran) in [0-9.]+ ?s`)
 	pytestItem = regexp.MustCompile(`(\d+) (passed|failed|errors?|xpassed)`)
 )
 
 func endPytest(log string) parityEnd {
 	end := parityEnd{required: true}
 	for _, m := range pytestSum.FindAllStringSubmatch(ansi.ReplaceAllString(log, ""), -1) {
-		end.found = true
+		end.found, end.bad = true, 0 // a test of pytest itself prints such lines too; the last is the run's
 		for _, item := range pytestItem.FindAllStringSubmatch(m[1], -1) {
 			n, _ := strconv.Atoi(item[1])
 			switch item[2] {
@@ -171,7 +172,7 @@ func parseSympy(log string, set func(id, word string)) {
 func endSympy(log string) parityEnd {
 	end := parityEnd{required: true}
 	for _, m := range sympySum.FindAllStringSubmatch(log, -1) {
-		end.found = true
+		end.found, end.bad = true, 0
 		for _, item := range sympyItem.FindAllStringSubmatch(m[1], -1) {
 			n, _ := strconv.Atoi(item[1])
 			if item[2] == "passed" {
@@ -253,7 +254,7 @@ func endUnittest(log string) parityEnd {
 		return end
 	}
 	for _, m := range unittestSum.FindAllStringSubmatch(log, -1) {
-		end.found = true
+		end.found, end.bad = true, 0
 		for _, item := range unittestBad.FindAllStringSubmatch(m[1], -1) {
 			n, _ := strconv.Atoi(item[2])
 			end.bad += n
