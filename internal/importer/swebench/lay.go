@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"path"
 	"strings"
 
 	"assay/internal/exchange"
@@ -65,6 +64,10 @@ func (im Importer) dir(ctx context.Context, s source) (importer.Dir, error) {
 	if err != nil {
 		return d, err
 	}
+	encoded, err := plan.Encode()
+	if err != nil {
+		return d, err
+	}
 	config, err := im.config(r, env)
 	if err != nil {
 		return d, err
@@ -78,13 +81,13 @@ func (im Importer) dir(ctx context.Context, s source) (importer.Dir, error) {
 	add("solution/"+rowFile, r.Raw, false)
 	add("solution/"+patchName, []byte(r.Patch), false)
 	add("solution/solve.sh", fmt.Appendf(nil, solve, reverse), true)
-	add("tests/"+checks.File, plan, false)
+	add("tests/"+checks.File, encoded, false)
 	add("tests/"+f2pName, lines(r.FailToPass), false)
 	if len(r.PassToPass) > 0 {
 		add("tests/"+p2pName, lines(r.PassToPass), false)
 	}
 	add("tests/"+runName, []byte(run), true)
-	add("tests/test.sh", []byte(testScript(r)), true)
+	add("tests/"+checks.ScriptName, im.testScript(r, plan), true)
 	if r.TestPatch != "" {
 		add("tests/"+testPatchName, []byte(r.TestPatch), false)
 	}
@@ -173,10 +176,10 @@ func plain(v json.RawMessage) any {
 	return string(v)
 }
 
-func (im Importer) plan(r *exchange.Row, f format, env environment) ([]byte, error) {
+func (im Importer) plan(r *exchange.Row, f format, env environment) (checks.Plan, error) {
 	for _, id := range append(append([]string{}, r.FailToPass...), r.PassToPass...) {
 		if strings.ContainsAny(id, "\n\r") {
-			return nil, fmt.Errorf("the test id %q holds a line end", id)
+			return checks.Plan{}, fmt.Errorf("the test id %q holds a line end", id)
 		}
 	}
 	c := checks.Command{
@@ -196,18 +199,30 @@ func (im Importer) plan(r *exchange.Row, f format, env environment) ([]byte, err
 	if env.placed {
 		p.Place = map[string]string{placedDir: workdir}
 	}
-	return p.Encode()
+	return p, nil
 }
 
-// testScript is what Harbor runs: the same commands, judged by the same lists.
-func testScript(*exchange.Row) string {
-	return `#!/bin/bash
-# For Harbor, which knows no check plan: the tests' own exit status decides.
+// byStatus stands for the script of a plan that no script can judge by.
+const byStatus = `#!/bin/bash
+# For Harbor, which knows no check plan. The report of these tests is a text that
+# no script here reads: their exit status alone decides.
 mkdir -p /logs/verifier
-if /bin/bash /tests/` + path.Base(runName) + `; then
+if /bin/bash /tests/` + runName + `; then
 	echo 1 >/logs/verifier/reward.txt
 else
 	echo 0 >/logs/verifier/reward.txt
 fi
 `
+
+// testScript is what Harbor runs.
+func (im Importer) testScript(r *exchange.Row, p checks.Plan) []byte {
+	c := p.Commands[0]
+	c.FailToPass, c.PassToPass, c.FailToPassFile, c.PassToPassFile = r.FailToPass, r.PassToPass, "", ""
+	p.Commands = []checks.Command{c}
+	b, err := p.Script()
+	if err == nil {
+		return b
+	}
+	im.note(r.ID, "under Harbor the tests' exit status alone decides: "+err.Error())
+	return []byte(byStatus)
 }

@@ -23,9 +23,6 @@ const (
 	junitFile = "/tmp/assay-pytest.xml"
 )
 
-// textFormat is the reader of a log parser's logs.
-func textFormat(parser string) report.Format { return report.Format("swebench:" + parser) }
-
 // known are the commands of SWE-bench's first twelve repositories, whose rows
 // name none, and the names of their parsers, as SWE-bench's documentation of
 // its specifications has them.
@@ -78,7 +75,8 @@ func (im Importer) script(s source, env environment) (string, format, error) {
 	}
 	f, export := im.format(r, e.tests, parser)
 	if f.report == "" {
-		return "", f, fmt.Errorf("the row names no log_parser and its test command is no pytest: %q", strings.Join(e.tests, "; "))
+		return "", f, fmt.Errorf("what its tests report cannot be read: its command %q is no single run of pytest, and its log_parser %q lists nothing but failures or is not known",
+			strings.Join(e.tests, "; "), parser)
 	}
 	var b strings.Builder
 	line := func(l ...string) { b.WriteString(strings.Join(l, "\n") + "\n") }
@@ -116,11 +114,12 @@ func (im Importer) format(r *exchange.Row, tests []string, parser string) (f for
 		return format{report: "pytest", file: junitFile},
 			`export PYTEST_ADDOPTS="${PYTEST_ADDOPTS:-} -o junit_family=xunit1 --junitxml=` + junitFile + `"`
 	}
-	if parser == "" {
+	text, ok := report.ParityOf(parser, r.ID)
+	if parser == "" || !ok {
 		return format{}, ""
 	}
 	im.note(r.ID, "its report is the runner's text, by SWE-bench's parser "+parser+": its evidence is self-reported")
-	return format{report: textFormat(parser)}, ""
+	return format{report: text}, ""
 }
 
 // pytestIDs reports whether the row's ids are pytest's own: FILE.py::NAME.
