@@ -9,6 +9,7 @@ import (
 	"assay/internal/agent/external"
 	"assay/internal/agent/nop"
 	"assay/internal/agent/oracle"
+	"assay/internal/agent/prediction"
 	"assay/internal/agent/script"
 	"assay/internal/image"
 	"assay/internal/sandbox"
@@ -66,6 +67,15 @@ func TestNop(t *testing.T) {
 	everywhere(t, func(t *testing.T, open func(testing.TB) sandbox.Sandbox) {
 		Run(t, Suite{Open: open, Works: Case{Agent: nop.New()}, NoProgram: true})
 	})
+}
+
+func TestPrediction(t *testing.T) {
+	patch := "diff --git a/out b/out\nnew file mode 100644\n--- /dev/null\n+++ b/out\n@@ -0,0 +1 @@\n+worked\n"
+	for name, o := range realOpeners() { // the fake's shell knows no functions
+		t.Run(name, func(t *testing.T) {
+			Run(t, Suite{Open: o(t), Works: Case{Agent: prediction.New("m", "sha256:0", prediction.Patch, patch)}})
+		})
+	}
 }
 
 func TestOracle(t *testing.T) {

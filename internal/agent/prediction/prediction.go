@@ -48,16 +48,20 @@ const (
 
 // Agent lays one answer on a tree.
 type Agent struct {
-	model, digest string
-	kind          Kind
-	text          string
-	paths         []string // that a patch names; nil: it cannot be understood
+	info   trial.AgentInfo
+	digest string
+	kind   Kind
+	text   string
+	paths  []string // that a patch names; nil: it cannot be understood
 }
 
 // New returns the agent of one answer by model. The one without text stands
 // for all answers of a model where only its name matters.
 func New(model, digest string, kind Kind, text string) *Agent {
-	a := &Agent{model: model, digest: digest, kind: kind, text: text}
+	a := &Agent{
+		info:   trial.AgentInfo{Name: "prediction", Version: "1.0.0", Model: &trial.ModelInfo{Name: model}},
+		digest: digest, kind: kind, text: text,
+	}
 	if kind == Patch {
 		a.paths, _ = patchPaths(text) // what cannot be understood is only applied in one piece, or not at all
 	}
@@ -65,9 +69,7 @@ func New(model, digest string, kind Kind, text string) *Agent {
 }
 
 // Info names the agent, and the model whose answer it lays.
-func (a *Agent) Info() trial.AgentInfo {
-	return trial.AgentInfo{Name: "prediction", Version: "1.0.0", Model: &trial.ModelInfo{Name: a.model}}
-}
+func (a *Agent) Info() trial.AgentInfo { return a.info }
 
 // Needs asks for the patch as a file outside of the workspace.
 func (a *Agent) Needs(task.Brief) (agent.Needs, error) {
@@ -114,6 +116,7 @@ func (a *Agent) patch(ctx context.Context, s agent.Session, report *agent.Report
 		return "", "", err
 	}
 	report.Add(ran)
+	report.Exit = &ran.Exit
 	call.Done(ran.Text())
 	if ran.Exit == 0 {
 		for line := range strings.Lines(ran.Output) {
