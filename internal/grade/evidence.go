@@ -35,6 +35,7 @@ type evidence struct {
 	Canary    []commandEvidence `json:"canary,omitempty"`
 	First     string            `json:"first,omitempty"` // which run came first: "real", "canary"
 	Planted   map[string][]int  `json:"planted,omitempty"`
+	Cases     []casesEvidence   `json:"cases,omitempty"`
 	State     []stateEvidence   `json:"state,omitempty"`
 	Tampered  []string          `json:"tampered,omitempty"`
 
@@ -69,6 +70,14 @@ type testEvidence struct {
 	Seconds float64 `json:"seconds,omitempty"`
 }
 
+// casesEvidence is what became of one group of cases.
+type casesEvidence struct {
+	Name      string         `json:"name"`
+	Err       string         `json:"error,omitempty"`
+	Tests     int            `json:"tests"`
+	NotPassed []testEvidence `json:"not_passed,omitempty"` // at most 1,000
+}
+
 type stateEvidence struct {
 	Name string `json:"name"`
 	Held bool   `json:"held"`
@@ -80,6 +89,9 @@ func (o *observer) evidence(obs checks.Observation, real, canary *sighting) *evi
 		V: 1, Mode: string(o.Mode), Attempted: obs.Attempted, Untouched: obs.Untouched,
 		Changed: obs.Changed[:min(len(obs.Changed), maxEvidencePaths)], Changes: len(obs.Changed),
 		Commands: commandsEvidence(o.plan, real.ran), Planted: obs.Planted, Tampered: obs.Tampered, real: real.ran,
+	}
+	for _, c := range obs.Cases {
+		ev.Cases = append(ev.Cases, casesEvidence{c.Name, c.Err, len(c.Tests), notPassed(c.Tests)})
 	}
 	for _, s := range obs.State {
 		ev.State = append(ev.State, stateEvidence{s.Name, s.Held, s.Why})
@@ -117,9 +129,15 @@ func (e *commandEvidence) report(r *report.Report) {
 			e.Counts[name] = n
 		}
 	}
-	for _, t := range r.Tests {
-		if t.Status != report.Passed && len(e.NotPassed) < maxEvidenceTests {
-			e.NotPassed = append(e.NotPassed, testEvidence{t.ID, string(t.Status), string(t.Kind), t.Message, t.Took.Round(time.Microsecond).Seconds()})
+	e.NotPassed = notPassed(r.Tests)
+}
+
+func notPassed(all []report.Test) []testEvidence {
+	var out []testEvidence
+	for _, t := range all {
+		if t.Status != report.Passed && len(out) < maxEvidenceTests {
+			out = append(out, testEvidence{t.ID, string(t.Status), string(t.Kind), t.Message, t.Took.Round(time.Microsecond).Seconds()})
 		}
 	}
+	return out
 }

@@ -48,3 +48,45 @@ echo 1 >/logs/verifier/reward.txt; touch /tests/conftest.py`)
 		})
 	}
 }
+
+// Grading by a plan does, too.
+func TestPlanOnFake(t *testing.T) {
+	s := newStore(t)
+	w := &world{t: t, spy: &spy{Backend: fake.Open(s)}, store: s, walls: true}
+	t.Cleanup(func() { w.spy.Close() })
+	w.img = image.Image{Config: image.Config{Workdir: "/app"}, Layers: []image.LayerID{layer(t, s, nil,
+		file("app/main.txt", "old\n"), file("app/conf", "c\n"))}}
+	end := w.agent(`echo new >main.txt; echo d >conf; mkdir -p /tests; echo old >/tests/want`)
+	plan := `version = 1
+protected = ["conf"]
+[[commands]]
+name = "main"
+run = 'RUN'
+[[state]]
+name = "conf"
+baseline = true
+path = "conf"
+type = "file"
+equals = "c\n"
+`
+	for _, c := range []struct {
+		name, run string
+		cause     trial.Cause
+	}{
+		{"solved", `grep -q new main.txt && grep -q new /tests/want && mkdir -p /tests/__pycache__`, trial.CauseSolved},
+		{"fails", `grep -q other main.txt`, trial.CauseTestMismatch},
+		{"tampers with a test", `echo x >/tests/want`, trial.CauseVoid},
+		{"tampers with what is protected", `echo x >conf`, trial.CauseVoid},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for _, kind := range []task.GradeKind{task.GradePatch, task.GradeState} {
+				r := w.of(t).request(end, "exit 9", file("checks.toml", strings.Replace(plan, "RUN", c.run, 1)), file("want", "new\n"))
+				r.Key.Grade, r.Trial, r.Attempted = kind, "trial-1", true
+				v := w.of(t).judged(r, c.cause, trial.SelfReported)
+				if v.Checks.WorkDigest == "" {
+					t.Error("the work has no digest")
+				}
+			}
+		})
+	}
+}

@@ -73,6 +73,8 @@ type Request struct {
 	LogFiles  int            // files of /logs/verifier that are kept besides rewards; 0: 10,000
 	Grace     time.Duration  // between SIGTERM and SIGKILL at the timeout; 0: 2 s
 
+	Cache image.HostPath // where a plan's references keep what they return; empty: nowhere
+
 	placed map[string]image.Entry // files of the grader's that lie over the work; nil: there is no check plan
 }
 

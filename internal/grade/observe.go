@@ -24,16 +24,18 @@ import (
 // by [checks.Judge].
 type observer struct {
 	Request
-	plan  *checks.Plan
-	plain image.LayerID // the grader's, without canaries
-	tmp   *image.Temporary
-	put   *placer
-	spec  sandbox.Spec // of the verifier's sandbox, without the grader's layer
-	draw  draw
-	dir   string // the working directory, relative to the root
-	all   []change
-	work  []change // that crosses
-	notes []string
+	plan      *checks.Plan
+	planDir   string
+	plain     image.LayerID // the grader's, without canaries
+	casesTime time.Duration
+	tmp       *image.Temporary
+	put       *placer
+	spec      sandbox.Spec // of the verifier's sandbox, without the grader's layer
+	draw      draw
+	dir       string // the working directory, relative to the root
+	all       []change
+	work      []change // that crosses
+	notes     []string
 
 	// patterns of all reports, and what is the grader's besides what it places
 	patterns  []string
@@ -57,6 +59,9 @@ func (r Request) checked(ctx context.Context, p *checks.Plan) (Verdict, error) {
 	}
 	defer out.Close()
 	o := &observer{Request: r, plan: p, tmp: r.Store.Temporary(), draw: r.draws(p), logs: out}
+	if _, o.planDir, err = planIn(r.Key); err != nil {
+		return Verdict{}, err
+	}
 	defer r.later(o.close)
 	begin := time.Now()
 	if err := o.prepare(ctx); err != nil {
@@ -211,6 +216,9 @@ func (o *observer) observe(ctx context.Context) (checks.Observation, *evidence, 
 	var real, canary *sighting
 	var err error
 	runReal := func() error { real, err = o.run(ctx, nil, true); return err }
+	if len(o.plan.Commands)+len(o.plan.State) == 0 {
+		runReal = func() error { real = &sighting{tampered: map[string]bool{}}; return nil }
+	}
 	runCanary := func() error {
 		changed, err := o.put.changes(chosen)
 		if err == nil {
@@ -248,6 +256,9 @@ func (o *observer) observe(ctx context.Context) (checks.Observation, *evidence, 
 		for p := range canary.tampered {
 			bad[p] = true
 		}
+	}
+	if obs.Cases, err = o.cases(ctx); err != nil {
+		return checks.Observation{}, nil, err
 	}
 	for _, p := range sortedKeys(bad) {
 		obs.Tampered = append(obs.Tampered, "/"+p)
@@ -466,6 +477,7 @@ func (o *observer) verdict(v checks.Verdict, ev *evidence) Verdict {
 	for _, m := range v.Milestones {
 		out.Checks.Milestones = append(out.Checks.Milestones, trial.Milestone{Name: m.Name, Passed: m.Passed, Total: m.Total, Reached: m.Reached, Weight: m.Weight})
 	}
+	out.TestsTime = o.casesTime
 	var cpu time.Duration
 	var rss int64
 	for _, c := range slices.Concat(ev.real, ev.canary) {

@@ -41,7 +41,7 @@ func (r Request) placer(p *checks.Plan, tmp *image.Temporary, base []image.Layer
 		pl.home[c.FailToPassFile], pl.home[c.PassToPassFile] = true, true
 	}
 	for _, c := range p.Cases {
-		pl.home[c.File] = true
+		pl.home[c.File], pl.home[c.Reference] = true, true
 	}
 	// The script is for Harbor, and tells what is expected.
 	used := slices.ContainsFunc(p.Commands, func(c checks.Command) bool {

@@ -22,21 +22,27 @@ import (
 // one. Nil: there is none, and the step's reward file is its verdict. An error
 // is a fault of the task.
 func Plan(key task.Key) (*checks.Plan, error) {
+	p, _, err := planIn(key)
+	return p, err
+}
+
+// planIn also says where the plan stands.
+func planIn(key task.Key) (p *checks.Plan, dir string, err error) {
 	for _, dir := range slices.Backward(key.Tests) {
 		_, err := os.Lstat(filepath.Join(dir, checks.File))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err != nil {
-			return nil, &taskError{err}
+			return nil, "", &taskError{err}
 		}
 		p, err := checks.Load(dir)
 		if err != nil {
-			return nil, &taskError{err}
+			return nil, "", &taskError{err}
 		}
-		return p, nil
+		return p, dir, nil
 	}
-	return nil, nil
+	return nil, "", nil
 }
 
 // Guarded lists what a step protects: what its task says and what its plan

@@ -76,7 +76,7 @@ func (w *world) judged(r Request, cause trial.Cause, ev trial.Evidence) Verdict 
 		want = "1"
 	}
 	if v.Rewards["reward"].String() != want || len(v.Rewards) != 1 || v.Checks == nil {
-		w.t.Errorf("rewards %v, checks %+v", v.Rewards, v.Checks)
+		w.t.Fatalf("rewards %v, checks %+v", v.Rewards, v.Checks)
 	}
 	return v
 }
@@ -308,4 +308,46 @@ func TestDraw(t *testing.T) {
 	if first < 60 || first > 140 || len(some) != 4 {
 		t.Errorf("canaries first %d times of 200; chosen %v", first, some)
 	}
+}
+
+// Cases are tried where nothing of the grader's is, each in a fresh state.
+func TestPlanCases(t *testing.T) {
+	plan := `version = 1
+[[cases]]
+name = "double"
+file = "double.jsonl"
+run = ["/bin/sh", "main.sh"]
+compare = "text"
+pass_to_pass = ["zero"]
+`
+	lines := `{"id": "zero", "stdin": "0\n", "want": {"stdout": "0\n"}}
+{"id": "two", "stdin": "2\n", "want": {"stdout": "4\n"}}
+{"id": "three", "stdin": "3\n", "want": {"stdout": "6\n"}}
+`
+	everywhere(t, func(t *testing.T, w *world) {
+		if !w.walls {
+			t.Skip("the host alone has no sandbox to put back") // its double cannot reset
+		}
+		w.planImage()
+		for _, c := range []struct {
+			name, work string
+			cause      trial.Cause
+			passed     int
+		}{
+			{"right", `read n; echo $((2*n))`, trial.CauseSolved, 2},
+			{"wrong", `read n; echo $((n*n))`, trial.CauseWrongAnswer, 1},
+			{"remembers", `read n; [ -e seen ] && echo 0 || echo $((2*n)); touch seen`, trial.CauseSolved, 2},
+			{"looks for the key", `if [ -e /tests ]; then cat /tests/*; fi; exit 0`, trial.CauseWrongAnswer, 0},
+		} {
+			t.Run(c.name, func(t *testing.T) {
+				w := w.of(t)
+				r := w.planned(w.agent("cat >main.sh <<'END'\n"+c.work+"\nEND\n"), plan, file("double.jsonl", lines))
+				r.Key.Grade = task.GradePatch
+				v := w.judged(r, c.cause, trial.Separate)
+				if v.Checks.FailToPass != (trial.Share{Passed: c.passed, Total: 2}) {
+					t.Errorf("%+v", v.Checks)
+				}
+			})
+		}
+	})
 }
