@@ -96,7 +96,7 @@ type Planned struct {
 type Replaced struct {
 	Kept  string `json:"kept"` // the kept attempt's directory, relative to the job
 	Cause Cause  `json:"cause"`
-	Why   string `json:"why"` // "retry" or "rerun"
+	Why   string `json:"why"` // "retry", "rerun" or "regrade"
 }
 
 // Dropped is the data of TrialDropped.

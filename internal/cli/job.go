@@ -12,12 +12,13 @@ import (
 )
 
 type jobCmd struct {
-	List   jobListCmd   `cmd:"" help:"List the jobs below a folder."`
-	Show   jobShowCmd   `cmd:"" help:"Print a job's result table, timing or events."`
-	Resume jobResumeCmd `cmd:"" help:"Run what is missing, or repeat chosen trials."`
-	Parity jobParityCmd `cmd:"" help:"Compare the recorded conditions of two arms."`
-	Egress jobEgressCmd `cmd:"" help:"Say what left the machine for a job."`
-	Rm     jobRmCmd     `cmd:"" help:"Remove jobs and free their end states."`
+	List    jobListCmd    `cmd:"" help:"List the jobs below a folder."`
+	Show    jobShowCmd    `cmd:"" help:"Print a job's result table, timing or events."`
+	Resume  jobResumeCmd  `cmd:"" help:"Run what is missing, or repeat chosen trials."`
+	Regrade jobRegradeCmd `cmd:"" help:"Grade the end states of its trials again, without any agent."`
+	Parity  jobParityCmd  `cmd:"" help:"Compare the recorded conditions of two arms."`
+	Egress  jobEgressCmd  `cmd:"" help:"Say what left the machine for a job."`
+	Rm      jobRmCmd      `cmd:"" help:"Remove jobs and free their end states."`
 }
 
 type jobListCmd struct {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"assay/internal/grade/checks"
@@ -56,6 +57,7 @@ func (o *observer) cases(ctx context.Context) ([]checks.CasesRan, error) {
 // candidate is a sandbox with the work alone.
 func (o *observer) candidate(ctx context.Context, g checks.Cases) (sandbox.Sandbox, error) {
 	spec := o.spec
+	spec.Extra = slices.Concat(spec.Extra, o.Seal)
 	spec.Limits = program.Limits(g, spec.Limits)
 	sb, err := o.Backend.Create(ctx, spec)
 	if err != nil {

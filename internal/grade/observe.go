@@ -347,8 +347,9 @@ func (o *observer) box(ctx context.Context, grader image.LayerID) (sandbox.Sandb
 		return o.Live, errors.Join(putLogs(ctx, o.Live), o.layOver(ctx, o.Live, grader))
 	}
 	spec := o.spec
+	spec.Extra = slices.Concat(spec.Extra, o.Seal)
 	if o.Mode == task.VerifierSealed {
-		spec.Extra = append(slices.Clone(spec.Extra), grader)
+		spec.Extra = append(spec.Extra, grader)
 		spec.ReadOnly = o.readOnly()
 	}
 	sb, err := o.Backend.Create(ctx, spec)

@@ -42,6 +42,7 @@ type attempt struct {
 	ended []stepEnd
 	given []string // directories of the host that were put into the workdir
 
+	silent   bool     // it is graded again: nothing is told on the way
 	shielded []string // protected paths of all steps, as tasks and plans write them
 
 	session agent.Session // of the step under way
@@ -195,8 +196,13 @@ func (a *attempt) uid() sandbox.UIDMode { return a.r.uids[a.p.task.Name].mode }
 
 // note says something aloud: in the result and in the events.
 func (a *attempt) note(text string) {
+	if a.silent && slices.Contains(a.rec.Notes, text) {
+		return // it was said the first time
+	}
 	a.rec.Notes = append(a.rec.Notes, text)
-	a.r.emit(a.p.name, a.p.attempt, trial.Noted, map[string]string{"text": text})
+	if !a.silent {
+		a.r.emit(a.p.name, a.p.attempt, trial.Noted, map[string]string{"text": text})
+	}
 }
 
 // workdir is where the work is: the task's word, else the image's.
@@ -472,11 +478,13 @@ func (a *attempt) keep(step string, layer image.LayerID) error {
 }
 
 // stepDir is a directory of the trial, or of one of its steps.
-func (a *attempt) stepDir(step, name string) string {
+func (a *attempt) stepDir(step, name string) string { return stepPath(a.dir, step, name) }
+
+func stepPath(dir, step, name string) string {
 	if step == "" {
-		return filepath.Join(a.dir, name)
+		return filepath.Join(dir, name)
 	}
-	return filepath.Join(a.dir, "steps", step, name)
+	return filepath.Join(dir, "steps", step, name)
 }
 
 // verifierMode decides where the verifier runs: the user's word, else the

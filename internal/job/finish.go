@@ -13,6 +13,7 @@ import (
 	"assay/internal/grade"
 	"assay/internal/image"
 	"assay/internal/sandbox"
+	"assay/internal/store"
 	"assay/task"
 	"assay/trajectory"
 	"assay/trial"
@@ -64,6 +65,7 @@ func (a *attempt) request(step string, key task.Key) grade.Request {
 		Later:     a.r.later,
 		Trial:     a.res.ID,
 		Given:     a.given,
+		Cache:     image.HostPath(filepath.Join(a.r.cfg.Dir, store.StatesDir, "references")),
 	}
 	if a.set != nil {
 		req.Beside = a.sb

@@ -19,6 +19,9 @@ type planned struct {
 	rep     int    // 1..k
 	given   *Given // what the trial is about instead of an attempt; nil: an agent works
 	attempt int    // 1, +1 for each retry or rerun
+
+	was trial.Planned // of a trial that is graded again: what its events say
+	end agentEnd      // of it: how its agent ended, as far as they say
 }
 
 // cell identifies a planned trial across runs of a job.
