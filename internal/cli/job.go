@@ -116,7 +116,8 @@ func (a *app) printTrials(g *grammar, v *store.View) error {
 			}
 			continue
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t#%d\t%s\t%s\t%s\t%.0f ms\n", t.Name, t.Task, t.Agent, t.Rep, t.Record.Outcome, t.Record.Cause, t.Record.Evidence, t.Millis())
+		fmt.Fprintf(tw, "%s\t%s\t%s\t#%d\t%s\t%s\t%s\t%s\t%.0f ms\n", t.Name, t.Task, t.Agent, t.Rep, t.Record.Outcome, t.Record.Cause, t.Record.Evidence,
+			web.ChecksLabel(t.Record.Checks), t.Millis())
 	}
 	return tw.Flush()
 }

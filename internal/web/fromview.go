@@ -92,7 +92,7 @@ func fromTrial(st *store.Trial) *Trial {
 		Outcome: st.Outcome, Fault: st.Fault, Cause: st.Cause, Detail: rec.Detail, Evidence: st.Evidence, Modes: rec.Modes,
 		Image: rec.Image, Reward: st.Reward, Rewards: rewards(st.Rewards), Usage: st.Usage.Usage, Use: rec.Use,
 		Started: st.Started, Finished: st.Finished, Wall: st.Millis(), Overhead: rec.Overhead, Timed: len(rec.Phases) > 0,
-		Phases: rec.Phases, Calls: rec.Calls, Times: rec.Times, AgentExit: rec.AgentExit, TestExit: rec.TestExit, EndState: rec.EndState, Notes: rec.Notes,
+		Phases: rec.Phases, Calls: rec.Calls, Times: rec.Times, AgentExit: rec.AgentExit, TestExit: rec.TestExit, EndState: rec.EndState, Notes: rec.Notes, Checks: rec.Checks,
 	}
 	if st.Model != "" {
 		t.Agent += " · " + st.Model

@@ -116,6 +116,7 @@ type Trial struct {
 	Timed    bool    // Phases and Overhead were measured by assay
 	Phases   []trial.PhaseTime
 
+	Checks    *trial.Checks // of a task with a check plan; nil: its reward file is all there is
 	AgentExit *int
 	TestExit  *int
 	EndState  []trial.EndState

@@ -128,6 +128,7 @@ func evilJob(t *testing.T, dir string) *Job {
 	tr := &Trial{
 		Name: `x" onclick="alert(1)__</a>`, Dir: filepath.Join(dir, "t"), Task: evil, Agent: evil, Rep: 1, Attempt: 2, State: StateFinished,
 		Outcome: trial.Outcome(evil), Fault: trial.Fault(evil), Cause: trial.Cause(evil), Detail: evil, Evidence: trial.Evidence(evil),
+		Checks:  &trial.Checks{Void: evil, Milestones: []trial.Milestone{{Name: evil, Reached: true}}},
 		Modes:   trial.Modes{Backend: evil, UID: evil, Grade: evil, Verifier: evil, Network: evil, VerifierNetwork: evil},
 		Image:   trial.ImageUsed{ID: evil, Source: evil, Fallback: true},
 		Rewards: []Reward{{evil, evil}}, Timed: true, Wall: 5, Phases: []trial.PhaseTime{{Phase: trial.Phase(evil), Step: evil, Millis: 5}},
