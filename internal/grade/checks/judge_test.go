@@ -266,7 +266,7 @@ func TestRules(t *testing.T) {
 			return want(string(v.Evidence), "self-reported")
 		}},
 		{"canary run's report cut", func(_ *Plan, o *Observation) { o.Canary[0].Report.Flags = []report.Flag{{Kind: report.FlagCut}} }, trial.CauseVoid, nil},
-		{"canary's other test flips", func(_ *Plan, o *Observation) { set(&o.Canary[0], "newer=failed") }, trial.CauseSolved, func(v Verdict) string {
+		{"canary's other test flips", func(_ *Plan, o *Observation) { set(&o.Canary[0], "newer=failed") }, trial.CauseVoid, func(v Verdict) string {
 			if len(v.Flags) != 1 || v.Flags[0] != (Flag{Command: "unit", Run: "canary", Kind: FlagCanary, ID: "newer"}) {
 				return fmt.Sprint(v.Flags)
 			}
