@@ -36,7 +36,7 @@ type placer struct {
 type place struct{ from, to string }
 
 func (r Request) placer(p *checks.Plan, tmp *image.Temporary, base []image.LayerID, dir string) *placer {
-	pl := &placer{r: r, plan: p, tmp: tmp, dir: dir, base: base, home: map[string]bool{checks.File: true}}
+	pl := &placer{r: r, plan: p, tmp: tmp, dir: dir, base: base, home: map[string]bool{checks.File: true, checks.QuarantineFile: true}}
 	for _, c := range p.Commands {
 		pl.home[c.FailToPassFile], pl.home[c.PassToPassFile] = true, true
 	}

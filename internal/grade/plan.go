@@ -1,8 +1,6 @@
 package grade
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -95,46 +93,6 @@ func inBox(dir, p string) string {
 		p = path.Join("/", dir, p)
 	}
 	return relative(image.Path(p))
-}
-
-// draw is a secret choice that a second grading makes again: of the plan, which
-// no agent sees, and of the trial, whose id no agent is told.
-type draw struct {
-	key   []byte
-	trial string
-}
-
-func (r Request) draws(p *checks.Plan) draw {
-	return draw{[]byte(p.Digest()), r.Trial + "\x00" + r.Key.Step}
-}
-
-// bits are 256 of them for one question.
-func (d draw) bits(what string) [sha256.Size]byte {
-	m := hmac.New(sha256.New, d.key)
-	m.Write([]byte(d.trial + "\x00" + what)) // never fails
-	return [sha256.Size]byte(m.Sum(nil))
-}
-
-// canaryFirst says which of the two runs comes first.
-func (d draw) canaryFirst() bool { return d.bits("order")[0]&1 == 1 }
-
-// planted chooses some of a command's canaries, at least one. A plan has at
-// most as many a command as there are bits; what is beyond is not planted.
-func (d draw) planted(command string, n int) []int {
-	if n == 0 {
-		return nil
-	}
-	bits := d.bits("canaries\x00" + command)
-	var out []int
-	for i := range min(n, 8*len(bits)) {
-		if bits[i/8]>>(i%8)&1 == 1 {
-			out = append(out, i)
-		}
-	}
-	if len(out) == 0 {
-		out = append(out, int(d.bits("one\x00" + command)[0])%n)
-	}
-	return out
 }
 
 // hexSum spells a digest as layers do.

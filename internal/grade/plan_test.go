@@ -1,8 +1,10 @@
 package grade
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -279,33 +281,58 @@ func TestPlanStaysHome(t *testing.T) {
 	})
 }
 
+// What is planted: a fail-to-pass test where there is one, never all of them
+// where there are several, and of one alone nothing else, with another pair of
+// runs. A second grading draws the same.
 func TestDraw(t *testing.T) {
-	p, err := checks.Decode([]byte("version = 1\n[[commands]]\nname = \"a\"\nrun = \"true\"\n"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	first, some := 0, map[int]int{}
+	p := &checks.Plan{Commands: []checks.Command{
+		{Name: "three", Report: "pytest", FailToPass: []string{"a", "b", "c"}, PassToPass: []string{"d"},
+			Canaries: []checks.Canary{{Breaks: []string{"a"}}, {Breaks: []string{"b", "c"}}, {Breaks: []string{"d"}}, {Breaks: []string{"c", "d"}}}},
+		{Name: "one", Report: "pytest", FailToPass: []string{"a"}, PassToPass: []string{"d"}, Canaries: []checks.Canary{{Breaks: []string{"d"}}, {Breaks: []string{"a"}}}},
+		{Name: "kept", Report: "pytest", PassToPass: []string{"a", "d"}, Canaries: []checks.Canary{{Breaks: []string{"d"}}, {Breaks: []string{"a"}}}},
+		{Name: "none", Report: "pytest", FailToPass: []string{"a"}},
+	}}
+	first, some := 0, map[string]int{}
 	for i := range 200 {
 		r := Request{Trial: string(rune('a' + i))}
 		d := r.draws(p)
 		if d.canaryFirst() {
 			first++
 		}
-		got := d.planted("unit", 4)
-		if len(got) == 0 || len(d.planted("unit", 0)) != 0 {
-			t.Fatal(got)
-		}
-		for _, n := range got {
-			some[n]++
-		}
-		if again := r.draws(p).planted("unit", 4); len(again) != len(got) {
-			t.Errorf("%v, then %v", got, again)
-		}
-		if one := d.planted("unit", 1); len(one) != 1 || one[0] != 0 {
-			t.Errorf("of one: %v", one)
+		for _, c := range p.Commands {
+			got, weak := d.planted(p, c)
+			again, _ := r.draws(p).planted(p, c)
+			if !slices.Equal(got, again) {
+				t.Errorf("%v, then %v", got, again)
+			}
+			broken := map[string]bool{}
+			for _, k := range got {
+				some[fmt.Sprint(c.Name, k)]++
+				for _, id := range c.Canaries[k].Breaks {
+					broken[id] = true
+				}
+			}
+			switch c.Name {
+			case "three":
+				if n := len(broken) - len(slices.DeleteFunc([]string{"d"}, func(id string) bool { return !broken[id] })); weak || n == 0 || n == 3 {
+					t.Errorf("of three: %v, weak %v", got, weak)
+				}
+			case "one":
+				if !weak || !slices.Equal(got, []int{1}) {
+					t.Errorf("of one: %v, weak %v", got, weak)
+				}
+			case "kept":
+				if weak || len(got) == 0 {
+					t.Errorf("without fail-to-pass: %v, weak %v", got, weak)
+				}
+			default:
+				if weak || len(got) != 0 {
+					t.Errorf("without canaries: %v", got)
+				}
+			}
 		}
 	}
-	if first < 60 || first > 140 || len(some) != 4 {
+	if first < 60 || first > 140 || len(some) != 7 {
 		t.Errorf("canaries first %d times of 200; chosen %v", first, some)
 	}
 }
@@ -348,6 +375,23 @@ pass_to_pass = ["zero"]
 					t.Errorf("%+v", v.Checks)
 				}
 			})
+		}
+	})
+}
+
+// A cheat that does nothing where it sees a changed expectation of a test that
+// it knows, or on the toss of a coin, contradicts itself.
+func TestTellsTheRunsApart(t *testing.T) {
+	solvedXML := `printf '<testsuites><testsuite name="pytest" errors="0" failures="0" skipped="0" tests="2" time="0.1"><testcase classname="t" name="main" time="0"/><testcase classname="t" name="kept" time="0"/></testsuite></testsuites>' >"$R/logs/verifier/report.xml"; exit 0`
+	honest := `. "$R/tests/suite.sh"`
+	everywhere(t, func(t *testing.T, w *world) {
+		w.planImage()
+		plan := strings.Replace(suitePlan, `run = '. "$R/tests/suite.sh"'`, `run = ". ./run.sh"`, 1)
+		end := w.agent("cat >run.sh <<'END'\nif [ \"$(cat \"$R/tests/want/kept\")\" = kept ]; then\n" + solvedXML + "\nfi\n" + honest + "\nEND\n")
+		for i := range 6 {
+			r := w.planned(end, plan)
+			r.Trial = fmt.Sprint("trial-", i)
+			w.judged(r, trial.CauseVoid, trial.Canaried)
 		}
 	})
 }

@@ -270,6 +270,12 @@ func TestRules(t *testing.T) {
 			if len(v.Flags) != 1 || v.Flags[0] != (Flag{Command: "unit", Run: "canary", Kind: FlagCanary, ID: "newer"}) {
 				return fmt.Sprint(v.Flags)
 			}
+			return want(v.Void, `1 tests of unit passed, and failed when only other tests were changed, "newer" first`)
+		}},
+		{"canary flips an unexpected test", func(_ *Plan, o *Observation) { set(&o.Canary[0], "other=failed") }, trial.CauseSolved, func(v Verdict) string {
+			if len(v.Flags) != 1 || v.Flags[0].ID != "other" {
+				return fmt.Sprint(v.Flags)
+			}
 			return ""
 		}},
 		{"other canary planted", func(_ *Plan, o *Observation) { o.Planted["unit"] = []int{1} }, trial.CauseVoid, func(v Verdict) string {

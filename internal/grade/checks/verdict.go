@@ -1,6 +1,7 @@
 package checks
 
 import (
+	"slices"
 	"syscall"
 
 	"assay/internal/grade/report"
@@ -145,3 +146,20 @@ type Flag struct {
 // FlagCanary says that an id which no canary breaks is not in the canary run
 // what it is in the other: it is unstable, or somebody knew which run it was.
 const FlagCanary report.FlagKind = "canary"
+
+// Doubted is the verdict on the same work when something else speaks against
+// it: void, with the reason.
+func (v Verdict) Doubted(why string) Verdict {
+	v.Void, v.Cause, v.Outcome = why, trial.CauseVoid, outcome(trial.CauseVoid)
+	v.Resolved, v.Strict = false, false
+	v.Milestones, v.Spec, v.EdgeCases = unreached(v.Milestones), unreached(v.Spec), unreached(v.EdgeCases)
+	return v
+}
+
+func unreached(groups []Group) []Group {
+	out := slices.Clone(groups)
+	for i := range out {
+		out[i].Reached = false
+	}
+	return out
+}

@@ -133,6 +133,7 @@ func (j *judge) canary(c Command, r Ran, cv *CommandVerdict) {
 	case claimed && r.outside() == "" && r.Exit == 0:
 		j.doubt("%s ended with status 0 although expectations of its tests were changed", c.Name)
 	}
+	j.contradicted(c, breaks, here)
 	for id, s := range here {
 		if breaks[id] {
 			continue
@@ -140,5 +141,23 @@ func (j *judge) canary(c Command, r Ran, cv *CommandVerdict) {
 		if was := j.results[Global(c.Name, id)].status; (was == report.Passed) != (s == report.Passed) {
 			j.v.Flags = append(j.v.Flags, Flag{Command: c.Name, Run: "canary", Kind: FlagCanary, ID: id})
 		}
+	}
+}
+
+// contradicted doubts tests that passed, and did not when only others were
+// changed: code that sees that expectations were changed, and is honest then,
+// shows itself here. Gold's expected tests pass in both runs.
+func (j *judge) contradicted(c Command, breaks map[string]bool, here map[string]report.Status) {
+	var ids []string
+	for _, k := range j.checks {
+		if k.In != c.Name || breaks[k.Local] || j.results[k.ID].status != report.Passed {
+			continue
+		}
+		if here[k.Local] != report.Passed {
+			ids = append(ids, k.Local)
+		}
+	}
+	if slices.Sort(ids); len(ids) > 0 {
+		j.doubt("%d tests of %s passed, and failed when only other tests were changed, %.200q first", len(ids), c.Name, ids[0])
 	}
 }
