@@ -90,7 +90,7 @@ func (a *app) executeOn(ctx *boundCtx, g *grammar, r *rooms, cfg job.Config, e e
 		a.say("egress: it cannot be stated: %v", err) // the trials stand
 	}
 	if e.report {
-		file, err := a.writeReport(ctx, cfg.Dir, "")
+		file, err := a.writeReport(ctx, cfg.Dir, "", false)
 		if err != nil {
 			return err
 		}

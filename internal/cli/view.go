@@ -13,20 +13,23 @@ import (
 
 type reportCmd struct {
 	Job string `arg:"" help:"Job directory, of assay or of Harbor."`
-	Out string `short:"o" placeholder:"FILE" help:"Where to write it. Default: JOB/.report/index.html."`
+	Out string `short:"o" placeholder:"FILE" help:"Where to write it. Default: JOB/.report/index.html, with --no-code no-code.html."`
+
+	NoCode bool `name:"no-code" help:"Leave out instructions, messages, tool inputs and outputs, patches, logs, test output and notes; figures and names stay."`
 }
 
 func (reportCmd) Help() string {
 	return `One self-contained page; past 200 trials the details lie in a folder beside it.
 
-Example:
+Examples:
   assay report jobs/demo -o demo.html
+  assay report jobs/demo --no-code -o figures.html
 
 Exit status: 0, 2 when the directory is no job.`
 }
 
 func (c *reportCmd) Run(ctx *boundCtx, a *app, g *grammar) error {
-	file, err := a.writeReport(ctx, c.Job, c.Out)
+	file, err := a.writeReport(ctx, c.Job, c.Out, c.NoCode)
 	if err != nil {
 		return err
 	}
@@ -37,18 +40,25 @@ func (c *reportCmd) Run(ctx *boundCtx, a *app, g *grammar) error {
 	return nil
 }
 
-func (a *app) writeReport(ctx context.Context, dir, out string) (string, error) {
+func (a *app) writeReport(ctx context.Context, dir, out string, bare bool) (string, error) {
 	v, err := store.Read(dir)
 	if err != nil {
 		return "", usage(err)
 	}
 	if out == "" {
 		out = filepath.Join(dir, ".report", "index.html")
+		if bare { // never in the place of the whole one, which may be shared by mistake
+			out = filepath.Join(dir, ".report", "no-code.html")
+		}
 	}
 	if err := os.MkdirAll(filepath.Dir(out), 0o755); err != nil {
 		return "", err
 	}
-	if _, err := web.Report(ctx, web.FromView(v), out); err != nil {
+	j := web.FromView(v)
+	if bare {
+		j = web.WithoutCode(j)
+	}
+	if _, err := web.Report(ctx, j, out); err != nil {
 		return "", err
 	}
 	return filepath.Abs(out)

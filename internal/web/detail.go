@@ -27,6 +27,7 @@ type Detail struct {
 	Files   []File
 	More    bool   // Files is not complete
 	Problem string // the directory could not be read
+	Bare    bool   // texts are left out; see [WithoutCode]
 }
 
 // Part is what one step of the task left behind.
@@ -39,7 +40,8 @@ type Part struct {
 	Test     Text // the verifier's output
 	Details  Text // reward-details.json
 	Logs     []Log
-	Unshown  int // logs that exist and are not shown
+	Unshown  int   // logs that exist and are not shown
+	Shape    Shape // of a bare report
 }
 
 // Log is one text file.

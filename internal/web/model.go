@@ -41,6 +41,7 @@ type Job struct {
 	Replaced   []Replaced
 	Notes      []Note
 	Problems   []string // what could not be read, one line each
+	Bare       bool     // made by [WithoutCode]: figures alone
 }
 
 // Took is how long the job took, for people.

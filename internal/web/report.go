@@ -66,10 +66,19 @@ func inlined(ctx context.Context, j *Job) ([]trialPage, error) {
 	all := make([]trialPage, len(j.Trials))
 	room := min(maxRoom, inlinedRoom/max(1, len(all)))
 	err := eachTrial(ctx, j, func(i int, t *Trial) error {
-		all[i] = trialPage{Job: j.Name, Links: links{back: "#main"}, Detail: readDetail(t, room)}
+		all[i] = trialPage{Job: j.Name, Links: links{back: "#main"}, Detail: j.detail(t, room)}
 		return nil
 	})
 	return all, err
+}
+
+// detail reads a trial's details, as far as the report may show them.
+func (j *Job) detail(t *Trial, room int) Detail {
+	d := readDetail(t, room)
+	if j.Bare {
+		return d.withoutCode()
+	}
+	return d
 }
 
 func (p *pages) writeFolder(ctx context.Context, j *Job, folder, back string) error {
@@ -79,7 +88,7 @@ func (p *pages) writeFolder(ctx context.Context, j *Job, folder, back string) er
 	return eachTrial(ctx, j, func(_ int, t *Trial) error {
 		tp := trialPage{
 			Head: p.inlined(t.Name + " · " + j.Name), Links: links{back: back}, Job: j.Name,
-			Detail: readDetail(t, pageRoom),
+			Detail: j.detail(t, pageRoom),
 		}
 		_, err := writeWhole(filepath.Join(folder, slug(t.Name)+".html"), func(to io.Writer) error {
 			return p.render(to, "trial", tp)
