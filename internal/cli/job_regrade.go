@@ -96,7 +96,7 @@ func (a *app) regraded(ctx *boundCtx, c *jobRegradeCmd, all []job.Regraded) erro
 	}
 	a.say("%d trials regraded, %d with another outcome", len(all)-skipped, changed)
 	if c.Report {
-		file, err := a.writeReport(ctx, c.Job, "")
+		file, err := a.writeReport(ctx, c.Job, "", false)
 		if err != nil {
 			return err
 		}

@@ -407,11 +407,10 @@ func truth(delta float64) float64 {
 	return d
 }
 
-// The way of a user's jobs, from trials to the verdict, over 500 comparisons
-// with and 500 without a true difference (5,000 each where ASSAY_LONG_STATS is
-// set).
-func TestFiveHundredComparisons(t *testing.T) {
-	n := 500
+// The way of a user's jobs, from trials to the verdict, over comparisons with
+// and without a true difference: 200 each, or as many as ASSAY_LONG_STATS says.
+func TestSimulatedComparisons(t *testing.T) {
+	n := 200
 	if s := os.Getenv("ASSAY_LONG_STATS"); s != "" {
 		n, _ = strconv.Atoi(s)
 	}
@@ -444,7 +443,11 @@ func TestFiveHundredComparisons(t *testing.T) {
 		}
 		share := func(c int) float64 { return 100 * float64(c) / float64(n) }
 		t.Logf("%s (true %.1f points), %d comparisons: %.1f %% of the intervals cover it (bootstrap %.1f %%), a winner in %.1f %%", w.name, 100*true0, n, share(covers), 100*float64(boots)/float64(drawn), share(winners))
-		if c := share(covers); c < 93 || c > 97 {
+		least, most := 93.0, 97.0
+		if n < 500 { // a share of 200 is uncertain by 1.5
+			least, most = 91.5, 98.5
+		}
+		if c := share(covers); c < least || c > most {
 			t.Errorf("%s: %.1f %% of the intervals cover the truth", w.name, c)
 		}
 		if w.delta == 0 && share(winners) > 7 {
@@ -461,7 +464,10 @@ func TestFiveHundredComparisons(t *testing.T) {
 func TestManyArmsAlike(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 7))
 	named := 0
-	const n = 150
+	n := 60
+	if os.Getenv("ASSAY_LONG_STATS") != "" {
+		n = 300
+	}
 	for range n {
 		var all []spec
 		for i := range 40 {
@@ -479,7 +485,7 @@ func TestManyArmsAlike(t *testing.T) {
 			named++
 		}
 	}
-	if named > n*7/100 {
+	if named > n*7/100+n/50 {
 		t.Errorf("%d of %d reports of five equal arms name a winner", named, n)
 	}
 	t.Logf("%d of %d reports of five equal arms name a winner", named, n)
