@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 )
@@ -103,6 +104,12 @@ func addSuite(r *Report, index map[string]int, d junitDialect, s *junitSuite) er
 			return fmt.Errorf("line %d: %w", c.line, err)
 		}
 	}
+	if s.broke != nil {
+		t := Test{ID: cmp.Or(s.name, "(a suite without a name)"), Status: Errored, Kind: junitKind(s.broke), Message: s.broke.message}
+		if err := r.Add(index, t); err != nil {
+			return err
+		}
+	}
 	for _, child := range s.suites {
 		if err := addSuite(r, index, d, child); err != nil {
 			return err
@@ -132,6 +139,10 @@ func (s *junitSuite) check(r *Report) {
 	var own tally
 	for i := range s.cases {
 		own.count(&s.cases[i])
+	}
+	if s.broke != nil {
+		own.errors += s.broke.errors
+		own.failures += s.broke.failures
 	}
 	s.all = own
 	for _, child := range s.suites {
@@ -204,6 +215,8 @@ func junitStatus(r *Report, c *junitCase) (Status, Kind) {
 		r.flag(FlagDuplicate, clip(c.name, MaxID), "failed and, run again, passed")
 		r.forgiven++
 		return Failed, junitKind(c)
+	case strings.HasPrefix(strings.ToLower(c.status), "fail") || strings.EqualFold(c.status, "error"):
+		return Failed, KindAssertion
 	case c.skipped > 0 || c.status == "notrun" || c.status == "disabled" || c.status == "skipped":
 		return Skipped, KindNone
 	}

@@ -17,7 +17,8 @@ type junitSuite struct {
 	tests, failures, errors, skipped, disabled int
 	cases                                      []junitCase
 	suites                                     []*junitSuite
-	all                                        tally // with the suites in it
+	all                                        tally      // with the suites in it
+	broke                                      *junitCase // what failed of the suite itself, outside of its tests
 }
 
 // junitCase is a testcase: how many children of each kind it has, and the text
@@ -163,6 +164,10 @@ func (p *junitParser) suite(t xml.StartElement, depth int) (*junitSuite, error) 
 				s.cases = append(s.cases, one)
 			}
 			return err
+		}
+		if c.Name.Local == "error" || c.Name.Local == "failure" {
+			s.broke = &junitCase{}
+			return p.outcome(s.broke, c)
 		}
 		_, err := p.text(c, 0)
 		return err

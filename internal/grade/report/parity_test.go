@@ -61,6 +61,8 @@ func TestJUnitDialects(t *testing.T) {
 			"", "passed shop adds, skipped shop skips"},
 		{"no classes", `<testsuite name="bats" tests="1" failures="0"><testcase name="adds"/></testsuite>`, "", "passed bats::adds"},
 		{"thousands with a comma", `<testsuite name="a" tests="1" failures="0" time="1,234.5"><testcase name="b" classname="a" time="1,234.5"/></testsuite>`, "", "passed a::b"},
+		{"a suite that fails outside of its tests", `<testsuite name="a" tests="1" failures="0" errors="1"><error message="no set-up"/><testcase name="b" classname="a"/></testsuite>`, "", "error a, passed a::b"},
+		{"a status alone", `<testsuite name="a" tests="2"><testcase name="b" classname="a" status="failed"/><testcase name="c" classname="a" status="passed"/></testsuite>`, "", "failed a::b, passed a::c"},
 		{"fewer than it counts", `<testsuite name="a" tests="2" failures="0"><testcase name="b" classname="a"/></testsuite>`, "counts", ""},
 		{"a failure that is not counted", `<testsuite name="a" tests="1" failures="0" errors="0"><testcase name="b" classname="a"><error/></testcase></testsuite>`, "counts", ""},
 		{"a failure that is not there", `<testsuite name="a" tests="1" failures="1" errors="0"><testcase name="b" classname="a"/></testsuite>`, "counts", ""},
