@@ -79,6 +79,7 @@ internal/grade/exploit:      internal/grade/checks internal/grade/report
 internal/grade:              task trial internal/sandbox internal/image internal/grade/checks internal/grade/report internal/grade/program
 internal/leak:               internal/image
 internal/foreign:            task trial internal/job internal/store internal/image internal/sandbox
+internal/draft:              task internal/job internal/store internal/image internal/grade/checks internal/grade/report
 internal/proof:              task trial internal/job internal/store internal/image internal/sandbox internal/grade/checks internal/leak
 
 internal/compare:            trial internal/stats internal/store

@@ -17,9 +17,11 @@ import (
 )
 
 type taskChecksCmd struct {
-	Show   checksShowCmd   `cmd:"" help:"Print what a task's check plan checks, how, and by what evidence."`
-	Lint   checksLintCmd   `cmd:"" help:"Check plans strictly: file, line, column and remedy for each finding."`
-	Script checksScriptCmd `cmd:"" help:"Print the test.sh that grades by the plan in Harbor, or write it."`
+	Show     checksShowCmd     `cmd:"" help:"Print what a task's check plan checks, how, and by what evidence."`
+	Lint     checksLintCmd     `cmd:"" help:"Check plans strictly: file, line, column and remedy for each finding."`
+	Init     checksInitCmd     `cmd:"" help:"Write a plan from what passes with gold and with nothing done."`
+	Canaries checksCanariesCmd `cmd:"" help:"Find canaries: changed expectations with which tests fail, and write them into the plan."`
+	Script   checksScriptCmd   `cmd:"" help:"Print the test.sh that grades by the plan in Harbor, or write it."`
 }
 
 func (taskChecksCmd) Help() string {

@@ -20,6 +20,7 @@ const (
 const (
 	maxEvidencePaths = 1000
 	maxEvidenceTests = 1000
+	maxPassed        = 50_000 // ids
 )
 
 // evidence is what a verdict was made of, for people.
@@ -58,6 +59,7 @@ type commandEvidence struct {
 	ReportErr  string          `json:"report_error,omitempty"`
 	Tests      int             `json:"tests"`
 	NotPassed  []testEvidence  `json:"not_passed,omitempty"` // at most 1,000
+	Passed     []string        `json:"passed,omitempty"`     // ids; at most 50,000
 	Flags      []report.Flag   `json:"flags,omitempty"`
 	Counts     map[string]*int `json:"counts,omitempty"`
 }
@@ -130,6 +132,11 @@ func (e *commandEvidence) report(r *report.Report) {
 		}
 	}
 	e.NotPassed = notPassed(r.Tests)
+	for _, t := range r.Tests {
+		if t.Status == report.Passed && len(e.Passed) < maxPassed {
+			e.Passed = append(e.Passed, t.ID)
+		}
+	}
 }
 
 func notPassed(all []report.Test) []testEvidence {

@@ -1,0 +1,269 @@
+package draft
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+
+	"assay/internal/grade/checks"
+	"assay/internal/grade/report"
+	"assay/internal/job"
+	"assay/task"
+)
+
+// Hunt bounds the search for canaries; the zero value works.
+type Hunt struct {
+	Seed       int64
+	PerCommand int // wanted of each; zero: 3, and at least one of each test file
+	Tries      int // candidates that are run; zero: 60
+	Round      int // of them in one job; zero: 8
+}
+
+// Caught is what the search found for one command.
+type Caught struct {
+	Command  string
+	Canaries []checks.Canary
+	Files    []string // test files without one
+}
+
+// Canaries looks for canaries of the plan's commands that have a report and are
+// not separate: each candidate is run with gold, and kept for a command where
+// some of the tests that passed fail with it and no other test changes. Those
+// that the plan has already stay.
+func Canaries(ctx context.Context, t *task.Task, p *checks.Plan, h Hunt, c Config, deps job.Deps) ([]Caught, int, error) {
+	if h.PerCommand == 0 {
+		h.PerCommand = 3
+	}
+	if h.Tries == 0 {
+		h.Tries = 60
+	}
+	if h.Round == 0 {
+		h.Round = 8
+	}
+	s := &search{plan: p, hunt: h, content: map[string][]byte{}, queue: map[string][]checks.Canary{}, caught: map[string][]checks.Canary{}, lists: map[string]map[string]bool{}}
+	if err := s.prepare(testsDir(t.Dir, c.Step)); err != nil {
+		return nil, 0, err
+	}
+	tried := 0
+	for round := 0; tried < h.Tries; round++ {
+		batch := s.next(min(h.Round, h.Tries-tried))
+		if len(batch) == 0 {
+			break
+		}
+		c.say("canaries: %d tried, %d more", tried, len(batch))
+		tasks := make([]*task.Task, len(batch))
+		for i, k := range batch {
+			var err error
+			if tasks[i], err = c.copyOf(t, fmt.Sprintf("canary-%d-%d", round, i), s.with(k)); err != nil {
+				return nil, tried, err
+			}
+		}
+		got, err := c.run(ctx, fmt.Sprintf("canaries-%d", round), c.Gold, 1, tasks, deps)
+		if err != nil {
+			return nil, tried, err
+		}
+		for i, k := range batch {
+			for _, e := range got[tasks[i].Name] {
+				s.take(k, e)
+			}
+			_ = os.RemoveAll(tasks[i].Dir) // the copies of a large task are many; Dir goes as a whole
+		}
+		tried += len(batch)
+	}
+	return s.result(), tried, nil
+}
+
+// search is a hunt under way.
+type search struct {
+	plan    *checks.Plan
+	hunt    Hunt
+	files   []string          // test files that have candidates
+	content map[string][]byte // of them
+	queue   map[string][]checks.Canary
+	caught  map[string][]checks.Canary // by command
+	lists   map[string]map[string]bool // ids that a command expects
+	hopes   []string                   // commands that take canaries
+}
+
+func (s *search) prepare(tests string) error {
+	for _, c := range s.plan.Commands {
+		rd, err := report.ReaderOf(c.Report)
+		if err != nil || rd.Parity || c.Separate {
+			continue
+		}
+		s.hopes = append(s.hopes, c.Name)
+		s.caught[c.Name] = slices.Clone(c.Canaries)
+		f2p, p2p := c.Expected()
+		s.lists[c.Name] = map[string]bool{}
+		for _, id := range slices.Concat(f2p, p2p) {
+			s.lists[c.Name][id] = true
+		}
+	}
+	not := map[string]bool{checks.File: true, checks.ScriptName: true, checks.QuarantineFile: true}
+	for _, f := range []report.Format{"pytest-log", "unittest", "node-test", "mocha-log"} {
+		if name, _, ok := report.Support(f); ok {
+			not[name] = true
+		}
+	}
+	root, err := os.OpenRoot(tests)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	return fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() || not[path.Base(name)] {
+			return err
+		}
+		if fi, err := d.Info(); err != nil || fi.Size() > 1<<20 {
+			return err
+		}
+		b, err := fs.ReadFile(root.FS(), name)
+		if err != nil {
+			return err
+		}
+		if all := Candidates(name, b, s.hunt.Seed); len(all) > 0 {
+			s.files = append(s.files, name)
+			s.queue[name], s.content[name] = all, b
+		}
+		return nil
+	})
+}
+
+// wants reports whether a file's canaries are still looked for: it has none, or
+// some command has too few.
+func (s *search) wants(file string) bool {
+	if len(s.queue[file]) == 0 {
+		return false
+	}
+	for _, c := range s.hopes {
+		has := slices.ContainsFunc(s.caught[c], func(k checks.Canary) bool { return k.File == file })
+		if len(s.caught[c]) < s.hunt.PerCommand || !has && !s.covered(file) {
+			return true
+		}
+	}
+	return false
+}
+
+// covered reports whether any command has a canary of the file.
+func (s *search) covered(file string) bool {
+	for _, all := range s.caught {
+		if slices.ContainsFunc(all, func(k checks.Canary) bool { return k.File == file }) {
+			return true
+		}
+	}
+	return false
+}
+
+// next takes candidates, one of each file in turn, those without any first.
+func (s *search) next(n int) []checks.Canary {
+	files := slices.Clone(s.files)
+	slices.SortStableFunc(files, func(a, b string) int {
+		switch ca, cb := s.covered(a), s.covered(b); {
+		case ca == cb:
+			return 0
+		case cb:
+			return -1
+		}
+		return 1
+	})
+	var batch []checks.Canary
+	for more := true; more && len(batch) < n; {
+		more = false
+		for _, f := range files {
+			if len(batch) < n && s.wants(f) {
+				batch, more = append(batch, s.queue[f][0]), true
+				s.queue[f] = s.queue[f][1:]
+			}
+		}
+	}
+	return batch
+}
+
+// with is the plan with one canary and no other, for every command.
+func (s *search) with(k checks.Canary) *checks.Plan {
+	p := *s.plan
+	p.Commands = slices.Clone(s.plan.Commands)
+	p.Cases, p.State, p.Milestones, p.Spec, p.EdgeCases = nil, nil, nil, nil, nil
+	for i := range p.Commands {
+		c := &p.Commands[i]
+		c.Canaries = nil
+		if slices.Contains(s.hopes, c.Name) {
+			f2p, p2p := c.Expected()
+			one := k
+			one.Breaks = slices.Concat(f2p, p2p)[:1] // what it breaks is what is asked
+			c.Canaries = []checks.Canary{one}
+		}
+	}
+	return &p
+}
+
+// take keeps a canary for the commands in which it bites.
+func (s *search) take(k checks.Canary, e evidence) {
+	for _, name := range s.hopes {
+		real, ok := of(e.Commands, name)
+		canary, ok2 := of(e.Canary, name)
+		if !ok || !ok2 || !real.whole() || !canary.whole() || canary.Exit == 0 || real.Tests != canary.Tests {
+			continue
+		}
+		k.Breaks = nil
+		passed := map[string]bool{}
+		for _, id := range canary.Passed {
+			passed[id] = true
+		}
+		failed := map[string]bool{}
+		for _, t := range canary.NotPassed {
+			failed[t.ID] = t.Status == string(report.Failed) || t.Status == string(report.Errored)
+		}
+		good := len(canary.Passed) <= len(real.Passed)
+		for _, id := range real.Passed {
+			switch {
+			case passed[id]:
+			case failed[id] && s.lists[name][id]:
+				k.Breaks = append(k.Breaks, id)
+			case !failed[id]:
+				good = false // it is gone, or skipped: no canary's doing
+			}
+		}
+		slices.Sort(k.Breaks)
+		if good && len(k.Breaks) > 0 && s.apart(k) {
+			s.caught[name] = append(s.caught[name], k)
+		}
+	}
+}
+
+// apart reports whether a canary can be planted beside all others of its file.
+func (s *search) apart(k checks.Canary) bool {
+	all := []checks.Canary{k}
+	for _, name := range s.hopes {
+		for _, o := range s.caught[name] {
+			if o.File == k.File {
+				all = append(all, o)
+			}
+		}
+	}
+	_, err := checks.Plant(s.content[k.File], all)
+	return err == nil
+}
+
+func (s *search) result() []Caught {
+	var all []Caught
+	for i := range s.plan.Commands {
+		c := &s.plan.Commands[i]
+		if !slices.Contains(s.hopes, c.Name) {
+			continue
+		}
+		got := Caught{Command: c.Name, Canaries: s.caught[c.Name]}
+		for _, f := range s.files {
+			if !s.covered(f) {
+				got.Files = append(got.Files, filepath.ToSlash(f))
+			}
+		}
+		c.Canaries = got.Canaries
+		all = append(all, got)
+	}
+	return all
+}

@@ -1,0 +1,129 @@
+package draft
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"assay/internal/grade/checks"
+)
+
+// assertions finds lines that assert, by a file's language. A line that is none
+// costs one run and nothing else: what counts is which tests fail.
+func assertions() map[string]*regexp.Regexp {
+	of := func(re string, exts ...string) map[string]*regexp.Regexp {
+		m := map[string]*regexp.Regexp{}
+		for _, e := range exts {
+			m[e] = regexp.MustCompile(re)
+		}
+		return m
+	}
+	all := map[string]*regexp.Regexp{}
+	for _, m := range []map[string]*regexp.Regexp{
+		of(`^\s*(assert\b|self\.assert\w+\(|self\.fail)`, ".py"),
+		of(`\b(assert\w*(\.\w+)?\(|expect\(|\.(is|deepEqual|equal|same|ok)\()|\.(toBe|toEqual|toStrictEqual|toMatch|toContain|toThrow)`, ".js", ".mjs", ".cjs", ".ts", ".mts", ".tsx", ".jsx"),
+		of(`(!=|==|\bwant\b|\bexpected\b|(assert|require)\.\w+\()`, ".go"),
+		of(`\b(assert|assert_eq|assert_ne|debug_assert)!`, ".rs"),
+		of(`\b(assert\w*|expect\w*|isEqualTo|isTrue|isFalse|hasSize|contains)\s*\(`, ".java", ".kt", ".scala"),
+		of(`\b(assert\w*|ASSERT\w*|EXPECT\w*|CHECK\w*|REQUIRE\w*|TEST_ASSERT\w*|ck_assert\w*)\s*\(|!=|==`, ".c", ".cc", ".cpp", ".cxx", ".h", ".hpp"),
+		of(`(\[\[? |\btest |assert|expect| = | -eq | == )`, ".sh", ".bats", ".bash"),
+		of(`\b(is|ok|isnt|like|is_deeply|cmp_ok)\b`, ".t", ".pl"),
+	} {
+		for e, re := range m {
+			all[e] = re
+		}
+	}
+	return all
+}
+
+// literal is a number, text or truth value. Texts end in their line.
+var literal = regexp.MustCompile(`"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|\b(?:True|False|true|false)\b|\b\d+(?:\.\d+)?\b`)
+
+// maxAsserts bounds the candidates of one file.
+const maxAsserts = 200
+
+// Candidates derives changes of expectations from a test file, in an order that
+// seed and the file's name determine. What they break is not known yet.
+func Candidates(name string, content []byte, seed int64) []checks.Canary {
+	re := assertions()[path.Ext(name)]
+	if re == nil || bytes.IndexByte(content, 0) >= 0 {
+		return nil
+	}
+	all := string(content)
+	lines := strings.SplitAfter(all, "\n")
+	var first, second []checks.Canary
+	for i, line := range lines {
+		if !re.MatchString(line) || len(first) == maxAsserts {
+			continue
+		}
+		found := literal.FindAllStringIndex(line, -1)
+		if len(found) == 0 {
+			continue
+		}
+		// What is expected mostly stands last; where it does not, it stands first.
+		if k, ok := change(name, all, lines, i, found[len(found)-1]); ok {
+			first = append(first, k)
+		}
+		if len(found) > 1 {
+			if k, ok := change(name, all, lines, i, found[0]); ok {
+				second = append(second, k)
+			}
+		}
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d\x00%s", seed, name))
+	r := rand.New(rand.NewPCG(binary.LittleEndian.Uint64(sum[:8]), binary.LittleEndian.Uint64(sum[8:16])))
+	r.Shuffle(len(first), func(i, j int) { first[i], first[j] = first[j], first[i] })
+	r.Shuffle(len(second), func(i, j int) { second[i], second[j] = second[j], second[i] })
+	return slices.Concat(first, second)
+}
+
+// change makes a canary of one literal: its line, with as many lines before it
+// as it takes to be found once.
+func change(name, all string, lines []string, i int, at []int) (checks.Canary, bool) {
+	line := strings.TrimSuffix(lines[i], "\n")
+	to, ok := other(line[at[0]:at[1]])
+	if !ok {
+		return checks.Canary{}, false
+	}
+	start := len(line) - len(strings.TrimLeft(line, " \t"))
+	old, changed := line[start:], line[start:at[0]]+to+line[at[1]:]
+	for j := i - 1; strings.Index(all, old) != strings.LastIndex(all, old); j-- {
+		if j < 0 || i-j > 10 {
+			return checks.Canary{}, false
+		}
+		if j == i-1 {
+			old, changed = line[:start]+old, line[:start]+changed
+		}
+		old, changed = lines[j]+old, lines[j]+changed
+	}
+	return checks.Canary{File: name, Old: old, New: changed}, true
+}
+
+// other is another literal of the same kind.
+func other(lit string) (string, bool) {
+	switch lit {
+	case "True", "true":
+		return map[byte]string{'T': "False", 't': "false"}[lit[0]], true
+	case "False", "false":
+		return map[byte]string{'F': "True", 'f': "true"}[lit[0]], true
+	}
+	if q := lit[0]; q == '"' || q == '\'' {
+		return lit[:len(lit)-1] + "~" + string(q), true
+	}
+	if whole, after, point := strings.Cut(lit, "."); point {
+		n, err := strconv.Atoi(whole)
+		return strconv.Itoa(n+1) + "." + after, err == nil
+	}
+	n, err := strconv.ParseInt(lit, 10, 32)
+	if err != nil || len(lit) > 1 && lit[0] == '0' {
+		return "", false
+	}
+	return strconv.FormatInt(n+1, 10), true
+}
