@@ -91,7 +91,7 @@ internal/job:                task trial trajectory internal/model internal/image
 internal/importer:           task
 internal/importer/humaneval: internal/importer task
 internal/importer/swebench:  internal/importer task internal/exchange internal/grade/checks internal/grade/report
-internal/importer/programs:  internal/importer task internal/grade/checks
+internal/importer/programs:  internal/importer internal/grade/checks internal/grade/program
 internal/importer/registry:  internal/importer task
 
 internal/audit:              trial internal/store internal/gateway internal/egress

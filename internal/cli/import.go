@@ -5,15 +5,16 @@ import (
 
 	"assay/internal/importer"
 	"assay/internal/importer/humaneval"
+	"assay/internal/importer/programs"
 )
 
 // importers is the table of all data sets assay can import.
 func importers() []importer.Importer {
-	return []importer.Importer{humaneval.New()}
+	return []importer.Importer{humaneval.New(), programs.MBPP{}, programs.EvalPlus{}}
 }
 
 type importCmd struct {
-	Format   string `arg:"" enum:"humaneval,swebench,swe-smith,registry" help:"humaneval, swebench, swe-smith or registry."`
+	Format   string `arg:"" enum:"humaneval,mbpp,evalplus,swebench,swe-smith,registry" help:"humaneval, mbpp, evalplus, swebench, swe-smith or registry."`
 	Source   string `arg:"" help:"The data set's file, e.g. HumanEval.jsonl.gz or verified.parquet; of SWE-bench 5 also a task repository; of a registry NAME@VERSION."`
 	Out      string `short:"o" required:"" placeholder:"DIR" help:"Directory of task directories to make."`
 	Force    bool   `help:"Replace task directories that differ."`
@@ -27,6 +28,8 @@ func (importCmd) Help() string {
 Example:
   assay import humaneval HumanEval.jsonl.gz -o tasks/humaneval
   assay run -p tasks/humaneval -a oracle -n 2
+  assay import mbpp sanitized-mbpp.json -o tasks/mbpp
+  assay import evalplus HumanEvalPlus.jsonl.gz -o tasks/humaneval+
   assay import swebench verified.jsonl -o tasks/verified
   assay import swebench rows.jsonl -o tasks/mine --repos clones --base python:3.12
 

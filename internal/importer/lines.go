@@ -12,7 +12,7 @@ import (
 
 // Limits of one JSON Lines file.
 const (
-	MaxLine  = 1 << 20   // bytes of one line
+	MaxLine  = 32 << 20  // bytes of one line; some inputs of EvalPlus are large
 	MaxTotal = 256 << 20 // bytes of all lines, decompressed
 )
 

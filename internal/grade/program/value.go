@@ -27,7 +27,7 @@ const (
 	Dict  // Items: key, value, key, value, …
 	Range // Items: start, stop, step
 	Iter  // what can only be iterated
-	Named // Tag and S: "datetime", "date", "time", "timedelta", "decimal", "fraction", "undefined", "error"
+	Named // Tag and S: "datetime", "date", "time", "timedelta", "decimal", "fraction", "undefined", "error", "object"
 )
 
 var kindNames = [...]string{"nothing", "null", "bool", "int", "float", "complex", "string", "bytes", "list", "tuple", "set", "dict", "range", "iterator", "named"}
@@ -60,11 +60,20 @@ const (
 )
 
 // tagged are the words of {"$WORD": …} whose content is a text.
-var tagged = []string{"datetime", "date", "time", "timedelta", "decimal", "fraction", "undefined", "error"}
+var tagged = []string{"datetime", "date", "time", "timedelta", "decimal", "fraction", "undefined", "error", "object"}
 
 func intValue(n int64) Value { return Value{Kind: Int, I: big.NewInt(n)} }
 func text(s string) Value    { return Value{Kind: String, S: s} }
 func list(v ...Value) Value  { return Value{Kind: List, Items: v} }
+
+// NewSet is a set of the distinct ones of items.
+func NewSet(items []Value) Value {
+	return Value{Kind: Set, Items: Equality{Bools: true}.distinct(items)}
+}
+
+// NewInt and NewString are what they say.
+func NewInt(n *big.Int) Value  { return Value{Kind: Int, I: n} }
+func NewString(s string) Value { return text(s) }
 
 // sequence reports kinds whose Items are elements in an order.
 func (k Kind) sequence() bool { return k == List || k == Tuple || k == Iter }

@@ -23,7 +23,7 @@ import time
 MAX_FRAME = 8 << 20
 MAX_DEPTH = 100
 NOBODY = 65534
-TAGGED = ("datetime", "date", "time", "timedelta", "decimal", "fraction", "undefined", "error")
+TAGGED = ("datetime", "date", "time", "timedelta", "decimal", "fraction", "undefined", "error", "object")
 SEQUENCES = ("list", "tuple", "iter")
 WIRED = ["/bin/sh", "-c", 'exec "$@" 3>&1 1>&2 4<&0 0</dev/null', "sh"]
 

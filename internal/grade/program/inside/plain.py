@@ -78,6 +78,8 @@ def _revive_named(tag, text):
     if tag == "fraction":
         from fractions import Fraction
         return Fraction(text)
+    if tag == "object":
+        return object()
     import datetime
     if tag == "timedelta":
         return datetime.timedelta(microseconds=int(text))
@@ -218,6 +220,8 @@ class _Writer:
             self.text('{"$decimal":%s}' % _quote(str(v.normalize() if v.is_finite() else v)))
         elif module == "fractions" and name == "Fraction":
             self.text('{"$fraction":"%d/%d"}' % (v.numerator, v.denominator))
+        elif module == "re" and name == "Match":  # what conditions are made of
+            self.text('{"$object":"re.Match"}')
         else:
             raise NotPlain("an object of type %s.%s" % (module, name))
 
