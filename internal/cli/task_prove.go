@@ -11,6 +11,7 @@ import (
 	"assay/internal/agent/nop"
 	"assay/internal/agent/oracle"
 	"assay/internal/grade/checks"
+	"assay/internal/grade/exploit"
 	"assay/internal/image"
 	"assay/internal/job"
 	"assay/internal/proof"
@@ -20,8 +21,12 @@ import (
 
 type taskProveCmd struct {
 	Paths      []string `arg:"" name:"path" help:"Task directories, or directories of them."`
+	Level      string   `enum:"quick,full" default:"quick" help:"quick, for every task; full also tries the whole battery of cheats (see 'assay task attack') on a sample of each class of verifiers."`
+	Sample     int      `placeholder:"N" help:"At the full level: tasks of each class that are attacked. Default: one in twenty, at least one."`
+	Chains     int      `default:"20" placeholder:"N" help:"At the full level: chains of two or three cheats besides."`
+	Seed       uint64   `default:"1" placeholder:"S" help:"Of the sample and the chains."`
 	Quarantine bool     `help:"Put checks that gold passes only sometimes into tests/quarantine.txt, and prove again."`
-	Gold       int      `placeholder:"N" help:"Runs of the gold solution. Default: 2."`
+	Gold       int      `placeholder:"N" help:"Runs of the gold solution. Default: 2, or 5 at the full level."`
 	NoLeaks    bool     `help:"Do not look for the solution in the image."`
 	Concurrent int      `short:"n" default:"2" placeholder:"N" help:"Trials at once."`
 	Image      string   `placeholder:"NAME" help:"Prove on this image instead of the task's own."`
@@ -37,8 +42,12 @@ Gold may take at most half of the verifier's time and 80 % of the memory. Its li
 layers, in git's objects, archives or byte code. proof.json is written beside task.toml; it is no part of the task's
 digest. What is graded live or with network is never proved; a proof on the image "host" is a local one.
 
-Example:
+At the full level gold runs more often, and tasks of each verifier class (runners, shape of the plan, image, user ids)
+are attacked; a class that no cheat passes is "proved (full)". A task without a check plan never is.
+
+Examples:
   assay task prove tasks
+  assay task prove tasks --level full --sample 2
 
 Exit status: 0 all proved, 1 broke, 2 usage, 3 lost to infrastructure, 4 at least one is not sound.`
 }
@@ -64,7 +73,8 @@ func (c *taskProveCmd) Run(ctx *boundCtx, a *app, g *grammar) error {
 	}
 	defer r.Close()
 	o := proveOptions{
-		config:  proof.Config{Gold: c.Gold, Image: c.Image, UID: sandbox.UIDMode(c.UID), Concurrent: c.Concurrent, Leaks: !c.NoLeaks},
+		config: proof.Config{Gold: c.Gold, Image: c.Image, UID: sandbox.UIDMode(c.UID), Concurrent: c.Concurrent, Leaks: !c.NoLeaks,
+			Level: proof.Level(c.Level), Battery: c.battery(a, r)},
 		grammar: g, registries: c.registryFlags,
 	}
 	proofs, err := a.prove(ctx, r, tasks, o)
@@ -74,7 +84,52 @@ func (c *taskProveCmd) Run(ctx *boundCtx, a *app, g *grammar) error {
 	if err != nil {
 		return err
 	}
-	return a.printProofs(g, proofs)
+	if err := a.printProofs(g, proofs); err != nil {
+		return err
+	}
+	for _, p := range proofs {
+		if p.Level != proof.Level(c.Level) {
+			return gate(nil) // sound as far as it goes, which is less than was asked for
+		}
+	}
+	return nil
+}
+
+// battery is what the full level tries: every cheat that means something for a
+// task, and chains.
+func (c *taskProveCmd) battery(a *app, r *rooms) proof.Battery {
+	all := exploit.Battery()
+	all = append(all, exploit.Chains(all, c.Chains, c.Seed)...)
+	byID := map[string]exploit.Attack{}
+	for _, k := range all {
+		byID[k.ID] = k
+	}
+	target := func(t *task.Task) (exploit.Target, error) {
+		got, err := (&taskAttackCmd{}).targets([]*task.Task{t})
+		if err != nil {
+			return exploit.Target{}, err
+		}
+		return got[0], nil
+	}
+	return proof.Battery{
+		Seed: c.Seed, Sample: c.Sample,
+		Arms: func(dir string, t *task.Task) ([]job.Arm, error) {
+			x, err := target(t)
+			if err != nil {
+				return nil, err
+			}
+			return attackArms(dir, exploit.Pairs(all, []exploit.Target{x}))
+		},
+		Residual: func(id string, t *task.Task) string {
+			x, err := target(t)
+			if err != nil {
+				return ""
+			}
+			known, _ := exploit.Known(byID[id], x.Ecosystem)
+			return known.Why
+		},
+		Limit: attackLimit,
+	}
 }
 
 // quarantine takes unstable checks out of their tasks' lists and proves those

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"assay/internal/grade/checks"
 	"assay/internal/image"
@@ -18,10 +19,12 @@ import (
 
 // Battery is what the full level tries on a task.
 type Battery struct {
-	// Arms are the cheats that mean something for a task, by their ids.
-	Arms func(t *task.Task, p *checks.Plan) ([]job.Arm, error)
+	// Arms are the cheats that mean something for a task, by their ids, for the
+	// job that will be at dir.
+	Arms func(dir string, t *task.Task) ([]job.Arm, error)
 	// Residual says of a cheat that may pass why; empty: it may not.
-	Residual func(id string, t *task.Task, p *checks.Plan) string
+	Residual func(id string, t *task.Task) string
+	Limit    time.Duration // of one cheat
 	Seed     uint64
 	Sample   int // tasks of each verifier class; zero: one in twenty, at least one
 }
@@ -88,7 +91,6 @@ func short(id string) string {
 // far, and raises the level of the classes that withstand it.
 func (r *runs) full(ctx context.Context, proofs []Proof) error {
 	classes := map[string][]int{}
-	plans := make([]*checks.Plan, len(proofs))
 	for i := range proofs {
 		p := &proofs[i]
 		p.Level = Quick
@@ -103,7 +105,6 @@ func (r *runs) full(ctx context.Context, proofs []Proof) error {
 		case r.cfg.Tasks[i].MultiStep():
 			p.Notes = append(p.Notes, "not full: cheats are tried on tasks of one step")
 		default:
-			plans[i] = plan
 			p.Class = class(r.cfg.Tasks[i], plan, p.Image, p.Modes.UID)
 			classes[p.Class] = append(classes[p.Class], i)
 		}
@@ -114,7 +115,7 @@ func (r *runs) full(ctx context.Context, proofs []Proof) error {
 	}
 	slices.Sort(names)
 	for n, c := range names {
-		if err := r.class(ctx, fmt.Sprintf("attack-%d", n), c, classes[c], plans, proofs); err != nil {
+		if err := r.class(ctx, fmt.Sprintf("attack-%d", n), c, classes[c], proofs); err != nil {
 			return err
 		}
 	}
@@ -122,18 +123,18 @@ func (r *runs) full(ctx context.Context, proofs []Proof) error {
 }
 
 // class tries the battery on some tasks of a class.
-func (r *runs) class(ctx context.Context, dir, name string, members []int, plans []*checks.Plan, proofs []Proof) error {
+func (r *runs) class(ctx context.Context, dir, name string, members []int, proofs []Proof) error {
 	b := r.cfg.Battery
 	found := Attacks{Seed: b.Seed}
 	for _, i := range b.sample(name, members) {
 		t := r.cfg.Tasks[i]
-		arms, err := b.Arms(t, plans[i])
-		if err != nil {
-			return fmt.Errorf("prove %s: %w", t.Name, err)
-		}
 		c := job.Config{
-			Dir: filepath.Join(r.cfg.Dir, fmt.Sprintf("%s-%d", dir, i)), Tasks: []*task.Task{t}, Arms: arms, Attempts: 1,
-			Image: r.cfg.Image, UID: r.uid, Concurrent: r.cfg.Concurrent,
+			Dir: filepath.Join(r.cfg.Dir, fmt.Sprintf("%s-%d", dir, i)), Tasks: []*task.Task{t}, Attempts: 1,
+			Image: r.cfg.Image, UID: r.uid, Concurrent: r.cfg.Concurrent, AgentLimit: b.Limit,
+		}
+		var err error
+		if c.Arms, err = b.Arms(c.Dir, t); err != nil {
+			return fmt.Errorf("prove %s: %w", t.Name, err)
 		}
 		v, err := runJob(ctx, c, r.deps)
 		r.deps.Images.Release(image.HostPath(c.Dir))
@@ -146,7 +147,7 @@ func (r *runs) class(ctx context.Context, dir, name string, members []int, plans
 			switch o := tr.Record.Outcome; {
 			case o == trial.Infra || o == trial.Invalid:
 				found.Lost = append(found.Lost, fmt.Sprintf("%s: %s: %s", tr.Agent, tr.Record.Cause, tr.Record.Detail))
-			case o == trial.Pass && b.Residual(tr.Agent, t, plans[i]) != "":
+			case o == trial.Pass && b.Residual(tr.Agent, t) != "":
 				found.Residual = append(found.Residual, tr.Agent)
 			case o == trial.Pass:
 				found.Passed = append(found.Passed, tr.Agent)

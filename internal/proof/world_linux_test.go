@@ -31,12 +31,14 @@ func TestMain(m *testing.M) {
 
 // world is a store, the image "host" and the real sandbox.
 type world struct {
-	t      *testing.T
-	images *image.Store
-	lossy  *lossy
-	host   image.Image
-	dir    string
-	gold   int // runs; 0: the usual ones
+	t       *testing.T
+	images  *image.Store
+	lossy   *lossy
+	host    image.Image
+	dir     string
+	gold    int // runs; 0: the usual ones
+	level   Level
+	battery Battery
 }
 
 func newWorld(t *testing.T) *world {
@@ -94,7 +96,7 @@ func (w *world) prove(ctx context.Context, name string, tasks ...*task.Task) ([]
 		return dockerfile.Build(ctx, dockerfile.Options{Store: w.images, Backend: w.lossy.Backend, Dir: image.HostPath(b.Dir), Resolve: b.Resolve, Base: b.Base})
 	}
 	return Prove(ctx, Config{
-		Dir: filepath.Join(w.dir, name), Tasks: tasks, Concurrent: 2, Gold: w.gold, Leaks: true, Cache: image.HostPath(filepath.Join(w.dir, "lines")),
+		Dir: filepath.Join(w.dir, name), Tasks: tasks, Concurrent: 2, Gold: w.gold, Level: w.level, Battery: w.battery, Leaks: true, Cache: image.HostPath(filepath.Join(w.dir, "lines")),
 		Arms: Arms{
 			Gold: job.Arm{Spec: "oracle", Agent: oracle.New()}, Idle: job.Arm{Spec: "nop", Agent: nop.New()},
 			Empty: job.Arm{Spec: "empty-diff", From: "command:true", Agent: command.New("touch x && rm x")},
