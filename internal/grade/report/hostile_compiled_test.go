@@ -75,3 +75,40 @@ func TestLargeCompiled(t *testing.T) {
 		}
 	}
 }
+
+// TestCutCompiled: of a report that is cut anywhere nothing passes that did not
+// pass in the whole, unless the rest is void.
+func TestCutCompiled(t *testing.T) {
+	for _, f := range []Format{GoTest, CargoTest, Nextest, Junit, CTest} {
+		for _, run := range realRuns(t, f) {
+			whole := map[string]Status{}
+			unsure := map[string]bool{} // several results: the worse may be behind the cut
+			r, err := Read(f, run.sources, run.exit)
+			if err != nil {
+				continue
+			}
+			for _, test := range r.Tests {
+				whole[test.ID] = test.Status
+			}
+			for _, flag := range r.Flags {
+				unsure[flag.ID] = flag.Kind == FlagDuplicate || flag.Kind == FlagPrinted
+			}
+			data := run.sources[0].Data
+			for i := range 80 {
+				at := len(data) * i / 80
+				cut, err := Read(f, []Source{{Name: run.sources[0].Name, Data: data[:at]}}, run.exit)
+				if err != nil || cut.Void() != "" {
+					continue
+				}
+				for _, test := range cut.Tests {
+					if test.Status == Passed && whole[test.ID] != Passed && !unsure[test.ID] {
+						t.Errorf("%s/%s cut at %d: %s is %q in the whole", run.dir, run.name, at, test.ID, whole[test.ID])
+					}
+				}
+				if f != GoTest && f != CargoTest && len(cut.Tests) > 0 {
+					t.Errorf("%s/%s cut at %d of %d is not void", run.dir, run.name, at, len(data))
+				}
+			}
+		}
+	}
+}
