@@ -10,6 +10,7 @@ look at what came out.
   assay demo                                   the whole story in a minute, nothing needed
   assay run -p TASKS -a oracle -k 3            run an agent three times on every task
   assay job show JOB && assay view jobs        look at it
+  assay compare JOB                            which agent is better, and how sure that is
 
 Exit status: 0 done, 1 failed, 2 usage, 3 partial (trials lost to infrastructure), 4 a gate was not
 met, 130 interrupted.`

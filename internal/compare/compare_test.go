@@ -126,6 +126,11 @@ func TestOneArmAlone(t *testing.T) {
 	if r := compared(t, Options{By: ByJob}, a, b); len(r.Arms) != 2 || r.Arms[0].Name != "ada in one" {
 		t.Errorf("%+v", r.Arms)
 	}
+	again := *b
+	again.Name, again.Dir = a.Name, "/elsewhere/one"
+	if r := compared(t, Options{By: ByJob}, a, &again); len(r.Arms) != 2 || r.Arms[1].Name != "ada in /elsewhere/one" {
+		t.Errorf("two jobs of one name: %+v", r.Arms)
+	}
 	if r := compared(t, Options{}); r.Sentences[0] != "There is no trial to compare." {
 		t.Errorf("%q", r.Sentences)
 	}
@@ -178,6 +183,25 @@ func TestOnlyEqualsAreCompared(t *testing.T) {
 		spec{task: "y", digest: "none", agent: "ada", cause: s}, spec{task: "y", digest: "none", agent: "cyd", cause: f}))
 	if r.Pairs[0].Diff == nil || r.Pairs[0].Diff.Value != 1 {
 		t.Errorf("%+v", r.Pairs[0])
+	}
+}
+
+// An agent whose time was up leaves another harness no verifier's mode; its
+// failure counts all the same.
+func TestAFailureWithoutModesCounts(t *testing.T) {
+	bare := func(t *store.Trial) { t.Record.Modes.Verifier = "" }
+	s := trial.CauseSolved
+	specs := []spec{
+		{task: "x", agent: "ada", cause: s}, {task: "x", agent: "cyd", cause: trial.CauseAgentTimeout, change: bare},
+		{task: "y", agent: "ada", cause: s}, {task: "y", agent: "cyd", cause: s},
+	}
+	if r := compared(t, Options{}, job("one", specs...)); r.Pairs[0].Diff == nil || r.Pairs[0].Diff.Tasks != 2 || len(r.Pairs[0].Dropped) != 0 {
+		t.Errorf("%+v", r.Pairs[0])
+	}
+	// Where a job knows two modes, nobody can say which.
+	specs = append(specs, spec{task: "z", agent: "ada", cause: s, change: func(t *store.Trial) { t.Record.Modes.Verifier = "live" }})
+	if r := compared(t, Options{}, job("one", specs...)); len(r.Pairs[0].Dropped) != 2 {
+		t.Errorf("%+v", r.Pairs[0].Dropped)
 	}
 }
 

@@ -59,6 +59,8 @@ type gathered struct {
 	order    []string // keys of tasks, by name
 	notes    []string
 
+	jobs    map[*store.View]string
+	only    map[*store.View]trial.Modes // the one value of each mode that a job knows
 	counted map[trial.Cause]bool
 	modes   map[trial.Modes]string
 }
@@ -71,10 +73,11 @@ type taskInfo struct {
 
 // gather takes all trials of all jobs, each once.
 func gather(views []*store.View, opt Options) *gathered {
-	g := &gathered{opt: opt, tasks: map[string]*taskInfo{}, counted: map[trial.Cause]bool{}, modes: map[trial.Modes]string{}}
+	g := &gathered{opt: opt, tasks: map[string]*taskInfo{}, counted: map[trial.Cause]bool{}, modes: map[trial.Modes]string{}, only: map[*store.View]trial.Modes{}}
 	for _, e := range trial.Endings() {
 		g.counted[e.Cause] = e.Counted
 	}
+	g.jobNames(views)
 	seen := map[string]string{}
 	twice := map[string]int{}
 	for i, v := range views {
@@ -111,7 +114,7 @@ func identity(v *store.View, t *store.Trial) string {
 }
 
 func (g *gathered) take(job int, v *store.View, t *store.Trial) {
-	a := attempt{Trial: t, job: job, arm: armName(g.opt.By, v, t)}
+	a := attempt{Trial: t, job: job, arm: armName(g.opt.By, g.jobs[v], t)}
 	// Tasks of one job that nobody knows the digest of are still the same tasks.
 	key := t.Digest
 	if key == "" {
@@ -134,7 +137,7 @@ func (g *gathered) take(job int, v *store.View, t *store.Trial) {
 	if t.Status == store.TrialFinished {
 		if g.counted[t.Cause] {
 			a.graded, a.passed = true, t.Outcome == trial.Pass
-			a.mode = g.mode(t.Record.Modes)
+			a.mode = g.mode(g.fill(v, t.Record.Modes))
 		}
 	}
 	if !slices.Contains(g.arms, a.arm) {
@@ -143,7 +146,25 @@ func (g *gathered) take(job int, v *store.View, t *store.Trial) {
 	g.attempts = append(g.attempts, a)
 }
 
-func armName(by By, v *store.View, t *store.Trial) string {
+// jobNames names jobs apart: by their directory where two have one name.
+func (g *gathered) jobNames(views []*store.View) {
+	dirs := map[string]map[string]bool{}
+	for _, v := range views {
+		if dirs[v.Name] == nil {
+			dirs[v.Name] = map[string]bool{}
+		}
+		dirs[v.Name][v.Dir] = true
+	}
+	g.jobs = map[*store.View]string{}
+	for _, v := range views {
+		g.jobs[v] = v.Name
+		if len(dirs[v.Name]) > 1 {
+			g.jobs[v] = v.Dir
+		}
+	}
+}
+
+func armName(by By, job string, t *store.Trial) string {
 	arm := t.Agent
 	if t.Model != "" {
 		arm += " with " + t.Model
@@ -154,7 +175,7 @@ func armName(by By, v *store.View, t *store.Trial) string {
 	case ByModel:
 		return cmp.Or(t.Model, "no model")
 	case ByJob:
-		return arm + " in " + v.Name
+		return arm + " in " + job
 	}
 	return arm
 }
@@ -191,7 +212,7 @@ func digits(s string) bool {
 func modes(m trial.Modes) [][2]string {
 	return [][2]string{
 		{"backend", m.Backend}, {"uid", m.UID}, {"grade", m.Grade}, {"verifier", m.Verifier},
-		{"network", m.Network}, {"verifier_network", m.VerifierNetwork}, {"services", m.Services},
+		{"network", m.Network}, {"verifier_network", m.VerifierNetwork}, {"services", cmp.Or(m.Services, "none")},
 	}
 }
 
@@ -201,6 +222,40 @@ func ModeNames() (all []string) {
 		all = append(all, m[0])
 	}
 	return all
+}
+
+// fill completes modes that a trial does not tell, from the only value that its
+// job knows: another harness records the verifier's mode with its result, and
+// an agent whose time was up has none. Leaving such a failure out as one of
+// other modes would flatter it.
+func (g *gathered) fill(v *store.View, m trial.Modes) trial.Modes {
+	only, ok := g.only[v]
+	if !ok {
+		for _, t := range v.Trials {
+			if !g.counted[t.Cause] {
+				continue
+			}
+			for i, p := range modeFields(&t.Record.Modes) {
+				if at := modeFields(&only)[i]; *at == "" {
+					*at = *p
+				} else if *p != "" && *p != *at {
+					*at = "several"
+				}
+			}
+		}
+		g.only[v] = only
+	}
+	for i, p := range modeFields(&m) {
+		if at := *modeFields(&only)[i]; *p == "" && at != "several" {
+			*p = at
+		}
+	}
+	return m
+}
+
+// modeFields are the modes that every trial has; services are an exception.
+func modeFields(m *trial.Modes) []*string {
+	return []*string{&m.Backend, &m.UID, &m.Grade, &m.Verifier, &m.Network, &m.VerifierNetwork}
 }
 
 func (g *gathered) mode(m trial.Modes) string {
