@@ -16,8 +16,9 @@ import (
 	"assay/internal/sandbox"
 )
 
-// maxSearch bounds the bytes of a tree that is looked through for reports.
-const maxSearch = 8 << 30
+// maxSearch bounds the bytes of a tree that is looked through. A program may
+// leave a file of any size that takes no room.
+const maxSearch = 4 << 30
 
 // stream reads a part of a sandbox's tree entry by entry. A missing part is
 // fs.ErrNotExist. f ends the reading early with errSeen.
@@ -141,46 +142,81 @@ func tampered(ctx context.Context, sb sandbox.Trees, own map[string]image.Entry)
 		bad[p] = true // until it is seen
 	}
 	for _, top := range tops(own) {
-		var again []string
-		err := stream(ctx, sb, image.Path("/"+top), maxSearch, func(h *tar.Header, r io.Reader) error {
-			p := path.Join(top, h.Name)
-			if e, ok := own[top]; ok && e.Path != "" {
-				p = top // of a file: one entry of its base name
-				if h.Name != path.Base(top) {
-					return errSeen
-				}
+		var alone []string
+		if _, file := own[top]; file {
+			alone = []string{top}
+		} else {
+			again, err := seenBelow(ctx, sb, top, own, bad)
+			if errors.Is(err, sandbox.ErrTooLarge) { // what runs there may leave much beside them
+				again, err = ownBelow(own, bad, top), nil
 			}
-			e, ok := own[p]
-			if !ok {
-				return nil
+			if err != nil && !isMissing(err) {
+				return nil, fmt.Errorf("look at /%s again: %w", top, err)
 			}
-			if h.Typeflag == tar.TypeLink {
-				again = append(again, p)
-				return nil
-			}
-			s, err := look(h, r)
-			if err == nil && s.is(e) {
-				delete(bad, p)
-			}
-			return err
-		})
-		switch {
-		case errors.Is(err, fs.ErrNotExist), errors.Is(err, sandbox.ErrTooLarge): // what was not seen stays bad
-		case err != nil:
-			return nil, fmt.Errorf("look at /%s again: %w", top, err)
+			alone = again
 		}
-		for _, p := range again {
-			b, err := getFile(ctx, sb, image.Path("/"+p), own[p].Size+1)
-			if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, sandbox.ErrTooLarge) {
+		for _, p := range alone {
+			same, err := seenAlone(ctx, sb, p, own[p])
+			if err != nil {
 				return nil, fmt.Errorf("look at /%s again: %w", p, err)
 			}
-			sum := sha256.Sum256(b)
-			if err == nil && own[p].Type == image.TypeFile && hexSum(sum[:]) == own[p].Digest {
+			if same {
 				delete(bad, p)
 			}
 		}
 	}
 	return bad, nil
+}
+
+// seenBelow looks at a directory and strikes what is as it was. It returns
+// further names of files that may lie outside, which are looked at alone.
+func seenBelow(ctx context.Context, sb sandbox.Trees, top string, own map[string]image.Entry, bad map[string]bool) (again []string, err error) {
+	err = stream(ctx, sb, image.Path("/"+top), maxSearch, func(h *tar.Header, r io.Reader) error {
+		p := path.Join(top, h.Name)
+		e, ok := own[p]
+		switch {
+		case !ok:
+			return nil
+		case h.Typeflag == tar.TypeLink:
+			again = append(again, p)
+			return nil
+		case h.Typeflag == tar.TypeReg && h.Size != e.Size:
+			return nil
+		}
+		s, err := look(h, r)
+		if err == nil && s.is(e) {
+			delete(bad, p)
+		}
+		return err
+	})
+	return again, err
+}
+
+// ownBelow lists what was not seen of a directory.
+func ownBelow(own map[string]image.Entry, bad map[string]bool, top string) []string {
+	var out []string
+	for _, p := range sortedKeys(own) {
+		if bad[p] && within(p, top) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// seenAlone reports whether one path is as it was.
+func seenAlone(ctx context.Context, sb sandbox.Trees, p string, e image.Entry) (same bool, err error) {
+	err = stream(ctx, sb, image.Path("/"+p), e.Size+1, func(h *tar.Header, r io.Reader) error {
+		if h.Name != path.Base(p) || h.Typeflag == tar.TypeDir {
+			return errSeen
+		}
+		s, err := look(h, r)
+		same = s.is(e)
+		return err
+	})
+	if isMissing(err) || errors.Is(err, sandbox.ErrTooLarge) {
+		return false, nil
+	}
+	return same, err
 }
 
 // look reads one entry.
@@ -242,13 +278,16 @@ func commonDir(all []string) string {
 	return dir
 }
 
+// maxAsked bounds the bytes of a file that is asserted of.
+const maxAsked = 1 << 30
+
 // statOf looks at one path of a resting tree. Missing is fs.ErrNotExist. The
 // content of a file of at most limit bytes comes with it.
 func statOf(ctx context.Context, sb sandbox.Trees, p string, limit int64) (seen, *tar.Header, []byte, error) {
 	var s seen
 	var head *tar.Header
 	var content []byte
-	err := stream(ctx, sb, image.Path("/"+p), 0, func(h *tar.Header, r io.Reader) error {
+	err := stream(ctx, sb, image.Path("/"+p), maxAsked, func(h *tar.Header, r io.Reader) error {
 		if h.Typeflag == tar.TypeDir || h.Name != path.Base(p) {
 			return errSeen
 		}
@@ -269,11 +308,11 @@ func statOf(ctx context.Context, sb sandbox.Trees, p string, limit int64) (seen,
 	}
 	if head != nil {
 		// A directory that holds a file of its own name looks the same.
-		err = stream(ctx, sb, image.Path("/"+path.Join(p, path.Base(p))), 0, func(*tar.Header, io.Reader) error { return errSeen })
+		err = stream(ctx, sb, image.Path("/"+path.Join(p, path.Base(p))), 1, func(*tar.Header, io.Reader) error { return errSeen })
 		if errors.Is(err, fs.ErrNotExist) {
 			return s, head, content, nil
 		}
-		if err != nil {
+		if err != nil && !errors.Is(err, sandbox.ErrTooLarge) {
 			return s, nil, nil, err
 		}
 	}
@@ -287,7 +326,7 @@ func dirOf(ctx context.Context, sb sandbox.Trees, p string) (seen, *tar.Header, 
 	if p == "." {
 		return s, &tar.Header{Typeflag: tar.TypeDir, Mode: 0o755}, nil, nil
 	}
-	err := stream(ctx, sb, image.Path("/"+path.Dir(p)), 0, func(h *tar.Header, r io.Reader) error {
+	err := stream(ctx, sb, image.Path("/"+path.Dir(p)), maxSearch, func(h *tar.Header, r io.Reader) error {
 		if h.Name != path.Base(p) {
 			return nil
 		}

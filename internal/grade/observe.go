@@ -3,6 +3,7 @@ package grade
 import (
 	"archive/tar"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"assay/internal/grade/checks"
@@ -239,6 +241,13 @@ func (o *observer) observe(ctx context.Context) (checks.Observation, *evidence, 
 		var weak bool
 		if chosen[i], weak = o.draw.planted(o.plan, c); len(chosen[i]) > 0 {
 			planted[c.Name] = chosen[i]
+			hidden, err := o.hidden(c, chosen[i])
+			if err != nil {
+				return checks.Observation{}, nil, err
+			}
+			if !hidden {
+				o.say(fmt.Sprintf("the canaries of %s stand in files that the agent had: whoever compares them with what was there can tell the runs apart", c.Name))
+			}
 		}
 		o.weak = o.weak || weak
 	}
@@ -271,7 +280,7 @@ func (o *observer) observe(ctx context.Context) (checks.Observation, *evidence, 
 		}
 	}
 	obs := checks.Observation{
-		Attempted: o.Attempted, Untouched: o.idle(), Changed: absolute(o.all), Workdir: "/" + relative(image.Path(o.dir)), Planted: planted,
+		Attempted: o.Attempted || !untouched(o.all, o.dir, o.Given), Untouched: o.idle(), Changed: absolute(o.all), Workdir: "/" + relative(image.Path(o.dir)), Planted: planted,
 	}
 	bad := real.tampered
 	for _, c := range real.ran {
@@ -298,6 +307,42 @@ func (o *observer) observe(ctx context.Context) (checks.Observation, *evidence, 
 		}
 	}
 	return obs, o.evidence(obs, real, canary), nil
+}
+
+// hidden reports whether one of the chosen canaries stands in a file that is
+// not in the image as it is in the tests: of all others the agent's code can
+// know that they were changed.
+func (o *observer) hidden(c checks.Command, chosen []int) (bool, error) {
+	v, err := o.Store.View(o.Image.Layers)
+	if err != nil {
+		return false, err
+	}
+	for _, i := range chosen {
+		name := path.Clean(c.Canaries[i].File)
+		b, err := o.put.original(name)
+		if err != nil {
+			return false, errPlan("canaries: %w", err)
+		}
+		sum := sha256.Sum256(b)
+		known := slices.ContainsFunc(o.put.places(), func(at place) bool {
+			if at.from != "" && !within(name, at.from) {
+				return false
+			}
+			e, err := v.Lstat(path.Join(at.to, strings.TrimPrefix(name, at.from)))
+			return err == nil && e.Digest == hexSum(sum[:])
+		})
+		if !known {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// say notes something aloud, once.
+func (o *observer) say(text string) {
+	if !slices.Contains(o.notes, text) {
+		o.notes = append(o.notes, text)
+	}
 }
 
 // idle reports whether the work that is graded is none.
