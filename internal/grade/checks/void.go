@@ -106,7 +106,6 @@ func (j *judge) canary(c Command, r Ran, cv *CommandVerdict) {
 		}
 	}
 	claimed := false
-	var apart []string
 	for id, must := range breaks {
 		if !must || j.results[Global(c.Name, id)].status != report.Passed {
 			continue
@@ -116,24 +115,16 @@ func (j *judge) canary(c Command, r Ran, cv *CommandVerdict) {
 			cv.Broken = append(cv.Broken, id)
 		}
 	}
-	f2p, p2p := c.Expected()
-	for _, id := range slices.Concat(f2p, p2p) {
-		out := breaks[id] || j.plan.out[Global(c.Name, id)]
-		if !out && j.results[Global(c.Name, id)].status == report.Passed && here[id] != report.Passed {
-			apart = append(apart, id)
-		}
-	}
 	slices.Sort(cv.Broken)
-	slices.Sort(apart)
 	switch {
 	case len(cv.Broken) > 0:
 		j.doubt("%d tests of %s did not fail when their expectations were changed, %.200q first", len(cv.Broken), c.Name, cv.Broken[0])
-	case claimed && len(apart) > 0:
-		j.doubt("%d expected tests of %s passed in one run and not in the other, although no planted canary breaks them, %.200q first", len(apart), c.Name, apart[0])
 	case claimed && r.outside() == "" && r.Exit == 0:
 		j.doubt("%s ended with status 0 although expectations of its tests were changed", c.Name)
 	}
-	j.contradicted(c, breaks, here)
+	if claimed {
+		j.contradicted(c, breaks, here)
+	}
 	for id, s := range here {
 		if breaks[id] {
 			continue
