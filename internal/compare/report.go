@@ -34,12 +34,14 @@ type Job struct {
 	Graded  int            `json:"graded"`
 }
 
-// Source is one data set: arms and pairs on its tasks alone.
+// Source is one data set: the figures on its tasks alone.
 type Source struct {
-	Name  string `json:"name"`
-	Tasks int    `json:"tasks"`
-	Arms  []Arm  `json:"arms"`
-	Pairs []Pair `json:"pairs"`
+	Name     string `json:"name"`
+	Tasks    int    `json:"tasks"`
+	Arms     []Arm  `json:"arms"`
+	Pairs    []Pair `json:"pairs"`
+	Tiers    []Tier `json:"tiers,omitempty"`
+	Declared []Tier `json:"declared_tiers,omitempty"`
 }
 
 // Tier is the tasks of one difficulty, with each arm's rate on them in the
@@ -153,7 +155,10 @@ func (g *gathered) sources(baseline int) (all []Source) {
 		if shown == "" {
 			shown = "no data set"
 		}
-		all = append(all, Source{Name: shown, Tasks: len(c.rows), Arms: c.figures(), Pairs: c.pairs(baseline)})
+		src := Source{Name: shown, Tasks: len(c.rows), Arms: c.figures(), Pairs: c.pairs(baseline)}
+		tasks, _ := c.items()
+		src.Tiers, src.Declared = c.tiers(tasks)
+		all = append(all, src)
 	}
 	return all
 }

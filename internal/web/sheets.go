@@ -32,20 +32,25 @@ func sheets(r *compare.Report) (all []sheet) {
 	keep(armSheet("Arms", r.Arms))
 	keep(pairSheet("Comparisons", r.Pairs))
 	keep(leftOutSheet(r.Pairs))
-	keep(spentSheet(r.Arms))
-	for _, s := range r.Sources {
-		title := fmt.Sprintf("Data set %s, %s", s.Name, count(s.Tasks, "task", "tasks"))
-		keep(armSheet(title+": arms", s.Arms))
-		keep(pairSheet(title+": comparisons", s.Pairs))
-		keep(spentSheetOf(title+": spending", s.Arms))
-	}
-	keep(tierSheet("Difficulty, by the pooled rate of all arms", "These tiers are made of the same trials: they say where a difference was made, not that a task was known to be hard.", r.Arms, r.Tiers))
+	keep(spentSheet("Spending", r.Arms))
+	keep(tierSheet("Difficulty, by the pooled rate of all arms", pooledNote, r.Arms, r.Tiers))
 	keep(tierSheet("Difficulty, as tasks declare it", "", r.Arms, r.Declared))
-	keep(causeSheet(r.Arms))
+	keep(causeSheet("Endings", r.Arms))
 	keep(conditionSheet(r.Arms))
+	for _, s := range r.Sources {
+		title := fmt.Sprintf("Data set %s, %s: ", s.Name, count(s.Tasks, "task", "tasks"))
+		keep(armSheet(title+"arms", s.Arms))
+		keep(pairSheet(title+"comparisons", s.Pairs))
+		keep(spentSheet(title+"spending", s.Arms))
+		keep(tierSheet(title+"difficulty, pooled", pooledNote, s.Arms, s.Tiers))
+		keep(tierSheet(title+"difficulty, declared", "", s.Arms, s.Declared))
+		keep(causeSheet(title+"endings", s.Arms))
+	}
 	keep(taskSheet(r))
 	return all
 }
+
+const pooledNote = "These tiers are made of the same trials: they say where a difference was made, not that a task was known to be hard."
 
 // by marks an interval that stands on repositories.
 func by(u stats.Unit) string {
@@ -208,9 +213,7 @@ func leftOutSheet(pairs []compare.Pair) sheet {
 	return s
 }
 
-func spentSheet(arms []compare.Arm) sheet { return spentSheetOf("Spending", arms) }
-
-func spentSheetOf(title string, arms []compare.Arm) sheet {
+func spentSheet(title string, arms []compare.Arm) sheet {
 	s := sheet{Title: title, Note: "Of graded trials; failed attempts are part of what a solved one costs. Intervals by bootstrap over tasks.",
 		Head:  []string{"arm", "solved", "cost per solved", "time per solved", "tokens per solved", "time a trial", "turns of solved, p50"},
 		Right: map[int]bool{1: true, 2: true, 3: true, 4: true, 5: true, 6: true}}
@@ -267,7 +270,7 @@ func tierSheet(title, note string, arms []compare.Arm, tiers []compare.Tier) she
 	words := map[string]string{"none": "nobody solved it", "hard": "hard, below 30 %", "middle": "30 to 70 %", "easy": "easy, above 70 %", "all": "everybody always"}
 	for _, t := range tiers {
 		name := t.Name
-		if w, ok := words[name]; ok && note != "" {
+		if w, ok := words[name]; ok && note == pooledNote {
 			name = w
 		}
 		row := []string{name, strconv.Itoa(t.Tasks)}
@@ -283,8 +286,8 @@ func tierSheet(title, note string, arms []compare.Arm, tiers []compare.Tier) she
 	return s
 }
 
-func causeSheet(arms []compare.Arm) sheet {
-	s := sheet{Title: "Endings", Head: []string{"cause", "outcome"}, Right: map[int]bool{}}
+func causeSheet(title string, arms []compare.Arm) sheet {
+	s := sheet{Title: title, Head: []string{"cause", "outcome"}, Right: map[int]bool{}}
 	var order []compare.Cause
 	for i, a := range arms {
 		s.Head = append(s.Head, a.Name)
