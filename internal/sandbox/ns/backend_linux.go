@@ -342,7 +342,7 @@ func (b *Backend) plan(spec sandbox.Spec) (*Sandbox, request, error) {
 	if q.Real, err = b.realOwners(spec.UID); err != nil {
 		return nil, q, err
 	}
-	layers := slices.Concat(spec.Image.Layers, spec.Extra)
+	layers := topmost(slices.Concat(spec.Image.Layers, spec.Extra))
 	if len(layers) > maxLayers {
 		return nil, q, fmt.Errorf("%d layers are more than the kernel takes in one tree (%d with what a sandbox adds): %w",
 			len(layers), maxLayers, sandbox.ErrUnsupported)
@@ -447,6 +447,18 @@ func supported(spec sandbox.Spec) error {
 // lent is how many layers go to the keeper at once: a message holds 253
 // descriptors at most.
 const lent = 200
+
+// topmost leaves of layers with the same content the uppermost alone: an
+// overlay takes no directory twice, and what lies on top hides the other whole.
+func topmost(layers []image.LayerID) []image.LayerID {
+	var all []image.LayerID
+	for i, l := range layers {
+		if !slices.Contains(layers[i+1:], l) {
+			all = append(all, l)
+		}
+	}
+	return all
+}
 
 // lend opens for the keeper, once each, the layers that only root can.
 func (b *Backend) lend(layers []image.HostPath) error {

@@ -100,7 +100,7 @@ def prediction(what, kind, k, bug, good):
         "syntax": diff(src, bug, good + SYNTAX[kind]),
         "empty": "",
         "null": None,
-        "unrelated": right.replace("f", "q").replace(src.replace("f", "q"), src),
+        "elsewhere": right.replace(src, "nowhere/" + src),
         "fuzz": right.replace(" 2 * x", " 2 * y"),
         "right and weakened tests": right + diff(k["test"], k["old"], k["old"].replace("4", "4 or True")),
         "weakened tests": diff(k["test"], k["old"], k["old"] + {"go": "\nfunc TestF(t *testing.T) {}\n", "node": "test('f adds', () => {});\n"}.get(kind, "\n\ndef test_f():\n    pass\n")),
@@ -109,7 +109,7 @@ def prediction(what, kind, k, bug, good):
     }[what]
 
 
-WHATS = ["right", "wrong", "regression", "syntax", "empty", "null", "unrelated", "fuzz", "right and weakened tests", "weakened tests", "right and a new file", "forged"]
+WHATS = ["right", "wrong", "regression", "syntax", "empty", "null", "elsewhere", "fuzz", "right and weakened tests", "weakened tests", "right and a new file", "forged"]
 
 
 def git(dir, *args):
