@@ -9,6 +9,7 @@ import (
 
 	"assay/internal/grade"
 	"assay/internal/image"
+	"assay/internal/store"
 	"assay/trial"
 )
 
@@ -115,6 +116,35 @@ mv conf away 2>/dev/null; mkdir -p locked; echo c >locked/new; echo done >answer
 	}
 	if told != 1 {
 		t.Errorf("%d events", told)
+	}
+}
+
+// Steps with plans add up; the trial's cause is that of the step that failed.
+func TestPlannedSteps(t *testing.T) {
+	w := newWorld(t)
+	step := func(want string) files {
+		return files{"tests/checks.toml": strings.NewReplacer(`old = "done"`, `old = "`+want+`"`).Replace(unitPlan), "tests/suite.sh": unitSuite, "tests/want": want + "\n",
+			"solution/solve.sh": "#!/bin/sh\necho " + want + " >answer\n", "tests/test.sh": testSh, "instruction.md": "go"}
+	}
+	all := files{"task.toml": taskTOML + "[[steps]]\nname = \"one\"\n[[steps]]\nname = \"two\"\n", "tests/test.sh": "", "solution/solve.sh": "", "instruction.md": ""}
+	for name, want := range map[string]string{"one": "first", "two": "second"} {
+		for p, text := range step(want) {
+			all["steps/"+name+"/"+p] = text
+		}
+	}
+	tk := w.task("steps", all)
+	good := w.one(gold(), tk)
+	w.want(good, trial.CauseSolved, "")
+	bad := w.one(shell("half", "echo first >answer"), tk)
+	w.want(bad, trial.CauseTestMismatch, "two")
+	for tr, passed := range map[*store.Trial]int{good: 2, bad: 1} {
+		c := tr.Record.Checks
+		if c == nil || c.FailToPass != (trial.Share{Passed: passed, Total: 2}) || c.Resolved != (passed == 2) || len(c.Milestones) != 2 || c.Milestones[1].Name != "two: first" {
+			t.Errorf("%s: %+v", tr.Name, c)
+		}
+		if w.text(tr, "steps/two/verifier/verdict.json") == "" {
+			t.Errorf("%s: no verdict of the second step", tr.Name)
+		}
 	}
 }
 
