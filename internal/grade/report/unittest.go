@@ -23,7 +23,7 @@ func unittestLog() Reader {
 		Format: "unittest",
 		Read:   readEach("unittest", readTestLog),
 		Agrees: agreesUnittest,
-		Means:  "unittest of Python 3.8 and later: python assay_unittest.py --assay-report=FILE discover",
+		Means:  "unittest of Python 3.8, 3.11, 3.12, 3.13: python assay_unittest.py --assay-report=FILE discover",
 	}
 }
 

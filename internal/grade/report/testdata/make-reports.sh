@@ -3,6 +3,7 @@
 # Not run in CI. It needs python3, node, npm and perl, and their registries.
 #
 #   ./make-reports.sh [DIR]     DIR (default /tmp/assay-reports) keeps the runners
+#   PYTHONS="python3.8 python3.13" names the Pythons for unittest (default python3)
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 top=${1:-/tmp/assay-reports} support=$here/../support
