@@ -26,6 +26,7 @@ func TestHostileReports(t *testing.T) {
 		{"an entity of its own", "pytest", x(`<testcase classname="a" name="&b;"/>`), "entity"},
 		{"deep elements", "pytest", x(strings.Repeat("<properties>", 1000)), "deeper than"},
 		{"many attributes", "pytest", x("<testcase " + strings.Repeat(`a="" `, 1000) + "/>"), "attributes"},
+		{"many attributes behind a quote", "pytest", "<?x '?><!-- ' -->" + x("<![CDATA[ ' ]]><testcase "+strings.Repeat(`a="" `, 1000)+"/>"), "attributes"},
 		{"another encoding", "pytest", `<?xml version="1.0" encoding="utf-7"?>` + x(""), "encoding"},
 		{"another document", "pytest", `<html></html>`, "<html>"},
 		{"no numbers", "pytest", `<testsuites><testsuite></testsuite></testsuites>`, "tests is"},

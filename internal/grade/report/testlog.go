@@ -204,6 +204,11 @@ func (l *testLog) sums(told map[Status]int, failures *int) {
 		}
 		delete(l.ended, s)
 	}
+	for s := range told {
+		if _, ok := worse[s]; !ok {
+			l.p.flag(FlagCounts, "", fmt.Sprintf("%s: a number of %.50q", l.source, s))
+		}
+	}
 	for s, n := range l.ended {
 		l.p.flag(FlagCounts, "", fmt.Sprintf("%s: %d with a status %.50q", l.source, n, s))
 	}

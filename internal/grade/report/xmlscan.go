@@ -56,6 +56,8 @@ func manyAttrs(b []byte) int {
 			end = bytes.Index(rest, []byte("-->"))
 		case bytes.HasPrefix(rest, []byte("<![CDATA[")):
 			end = bytes.Index(rest, []byte("]]>"))
+		case bytes.HasPrefix(rest, []byte("<?")): // its quotes need not match
+			end = bytes.Index(rest, []byte("?>"))
 		default:
 			n := 0
 			if n, end = tag(rest); n > maxXMLAttrs {
