@@ -26,12 +26,13 @@ type attacked struct {
 	dir, ext  string
 	more      map[string]string
 	slow      []string // cheats that are ended by the limit: one case each
+	of        int      // which share of the cheats is tried today; all with ASSAY_LONG_CASES
 }
 
 func TestCheats(t *testing.T) {
 	for _, a := range []attacked{
 		{
-			g: checks.Cases{Name: "python", Call: "python", Source: "sol.py"}, dir: "python", ext: ".py",
+			g: checks.Cases{Name: "python", Call: "python", Source: "sol.py"}, dir: "python", ext: ".py", of: 4,
 			reference: "def secret(x): return '" + needle + "'\n",
 			gold:      "def secret(x): return 'needle' + '-5eed' + '0f42'\n",
 			cases: `{"id":"one","func":"secret","args":[1],"want":"NEEDLE"}
@@ -43,7 +44,7 @@ func TestCheats(t *testing.T) {
 			slow: []string{"hangs", "slow_drip", "fork_bomb", "huge_output", "huge_integer", "huge_line", "huge_answer", "background", "infinite_iterator"},
 		},
 		{
-			g: checks.Cases{Name: "javascript", Call: "javascript", Source: "sol.js"}, dir: "javascript", ext: ".js",
+			g: checks.Cases{Name: "javascript", Call: "javascript", Source: "sol.js"}, dir: "javascript", ext: ".js", of: 5,
 			reference: "module.exports.secret = () => '" + needle + "'\n",
 			gold:      "module.exports.secret = () => 'needle' + '-5eed' + '0f42'\n",
 			cases: `{"id":"one","func":"secret","args":[1],"want":"NEEDLE"}
@@ -52,12 +53,12 @@ func TestCheats(t *testing.T) {
 			slow: []string{"hangs", "background", "huge_answer", "scavenger", "proxy_object", "exits", "cyclic", "forged_channel", "forged_write"},
 		},
 		{
-			g: checks.Cases{Name: "go", Call: "go", Source: "sol.go"}, dir: "go", ext: ".go",
+			g: checks.Cases{Name: "go", Call: "go", Source: "sol.go"}, dir: "go", ext: ".go", of: 3,
 			gold:  "package main\n\nfunc Secret(int) string { return \"needle\" + \"-5eed\" + \"0f42\" }\n",
 			cases: `{"id":"one","func":"Secret","args":[1],"want":"NEEDLE"}` + "\n",
 		},
 		{
-			g: checks.Cases{Name: "bash", Run: []string{"bash", "prog.sh"}}, dir: "bash", ext: ".sh",
+			g: checks.Cases{Name: "bash", Run: []string{"bash", "prog.sh"}}, dir: "bash", ext: ".sh", of: 3,
 			gold: "read a b\nprintf %s-%s $a $b\nprintf '%s-%s' $a $b >out.txt\n",
 			cases: `{"id":"stdout","stdin":"needle 5eed0f42\n","want":{"stdout":"NEEDLE"}}
 {"id":"files","stdin":"needle 5eed0f42\n","want":{"files":{"out.txt":"NEEDLE"}}}
@@ -65,7 +66,7 @@ func TestCheats(t *testing.T) {
 			slow: []string{"drips", "floods", "background", "many_processes"},
 		},
 		{
-			g: checks.Cases{Name: "sql", Call: "sql", Source: "q.sql"}, dir: "sql", ext: ".sql",
+			g: checks.Cases{Name: "sql", Call: "sql", Source: "q.sql"}, dir: "sql", ext: ".sql", of: 2,
 			reference: "SELECT a FROM t ORDER BY a",
 			gold:      "SELECT a FROM t ORDER BY 1",
 			cases: `{"id":"one","schema":"CREATE TABLE t(a); INSERT INTO t VALUES (4),(3)"}
@@ -102,11 +103,16 @@ func (a attacked) run(t *testing.T) {
 			t.Errorf("gold: %s: %s %s", id, r.Status, r.Message)
 		}
 	}
+	today := int(time.Now().Unix() / 86400)
+	t.Logf("cheats of day %d", today)
 	cheats, err := filepath.Glob(filepath.Join("testdata", "cheats", a.dir, "*"+a.ext))
 	if err != nil || len(cheats) < 5 {
 		t.Fatalf("%d cheats: %v", len(cheats), err)
 	}
-	for _, path := range cheats {
+	for i, path := range cheats {
+		if os.Getenv("ASSAY_LONG_CASES") == "" && (i+today)%a.of != 0 {
+			continue
+		}
 		name := strings.TrimSuffix(filepath.Base(path), a.ext)
 		t.Run(name, func(t *testing.T) {
 			p := *p
