@@ -93,6 +93,7 @@ internal/importer/humaneval: internal/importer task
 internal/importer/swebench:  internal/importer task internal/exchange internal/grade/checks internal/grade/report
 internal/importer/programs:  internal/importer internal/grade/checks internal/grade/program
 internal/importer/registry:  internal/importer task
+internal/importer/terminalbench: internal/importer task
 
 internal/audit:              trial internal/store internal/gateway internal/egress
 internal/dataset:            trial trajectory internal/store

@@ -6,15 +6,16 @@ import (
 	"assay/internal/importer"
 	"assay/internal/importer/humaneval"
 	"assay/internal/importer/programs"
+	"assay/internal/importer/terminalbench"
 )
 
 // importers is the table of all data sets assay can import.
 func importers() []importer.Importer {
-	return []importer.Importer{humaneval.New(), programs.MBPP{}, programs.EvalPlus{}}
+	return []importer.Importer{humaneval.New(), programs.MBPP{}, programs.EvalPlus{}, terminalbench.New()}
 }
 
 type importCmd struct {
-	Format   string `arg:"" enum:"humaneval,mbpp,evalplus,swebench,swe-smith,registry" help:"humaneval, mbpp, evalplus, swebench, swe-smith or registry."`
+	Format   string `arg:"" enum:"humaneval,mbpp,evalplus,swebench,swe-smith,terminal-bench,registry" help:"humaneval, mbpp, evalplus, swebench, swe-smith, terminal-bench (version 1; 2 runs as it is) or registry."`
 	Source   string `arg:"" help:"The data set's file, e.g. HumanEval.jsonl.gz or verified.parquet; of SWE-bench 5 also a task repository; of a registry NAME@VERSION."`
 	Out      string `short:"o" required:"" placeholder:"DIR" help:"Directory of task directories to make."`
 	Force    bool   `help:"Replace task directories that differ."`
