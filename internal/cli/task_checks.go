@@ -21,6 +21,7 @@ type taskChecksCmd struct {
 	Lint     checksLintCmd     `cmd:"" help:"Check plans strictly: file, line, column and remedy for each finding."`
 	Init     checksInitCmd     `cmd:"" help:"Write a plan from what passes with gold and with nothing done."`
 	Canaries checksCanariesCmd `cmd:"" help:"Find canaries: changed expectations with which tests fail, and write them into the plan."`
+	Support  checksSupportCmd  `cmd:"" help:"Print the file that makes a runner write its report, for a task's tests/."`
 	Script   checksScriptCmd   `cmd:"" help:"Print the test.sh that grades by the plan in Harbor, or write it."`
 }
 
