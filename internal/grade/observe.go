@@ -28,9 +28,9 @@ type observer struct {
 	Request
 	plan      *checks.Plan
 	planDir   string
-	plain     image.LayerID // the grader's, without canaries
 	casesTime time.Duration
 	tmp       *image.Temporary
+	own       *image.Temporary // the grader\'s layers: one for each run, made just before it
 	put       *placer
 	spec      sandbox.Spec // of the verifier's sandbox, without the grader's layer
 	draw      draw
@@ -62,7 +62,7 @@ func (r Request) checked(ctx context.Context, p *checks.Plan) (Verdict, error) {
 		return Verdict{}, err
 	}
 	defer out.Close()
-	o := &observer{Request: r, plan: p, tmp: r.Store.Temporary(), draw: r.draws(p), logs: out}
+	o := &observer{Request: r, plan: p, tmp: r.Store.Temporary(), own: r.Store.TemporaryOwn(), draw: r.draws(p), logs: out}
 	if _, o.planDir, err = planIn(r.Key); err != nil {
 		return Verdict{}, err
 	}
@@ -112,6 +112,7 @@ func (o *observer) close() {
 	for _, sb := range o.boxes {
 		sb.Close()
 	}
+	o.own.Close()
 	o.tmp.Close() // what stays is swept by the next start
 }
 
@@ -175,10 +176,13 @@ func (o *observer) changes() error {
 
 // sealed lets the work cross, without what is the grader's.
 func (o *observer) sealed(ctx context.Context) (err error) {
-	if o.plain, err = o.put.layer(ctx, nil); err != nil {
+	names := o.Store.Temporary() // what stands in the sandboxes is made for each of them, at its time
+	defer names.Close()
+	plain, err := o.put.layer(ctx, names, nil)
+	if err != nil {
 		return err
 	}
-	if o.placed, err = placedFiles(o.Store, o.plain); err != nil {
+	if o.placed, err = placedFiles(o.Store, plain); err != nil {
 		return err
 	}
 	o.Key.Protected = slices.Concat(o.Key.Protected, o.plan.Protected)
@@ -356,12 +360,9 @@ func (o *observer) idle() bool {
 // run makes a verifier's sandbox, runs the commands in it, ends all that they
 // left, and looks. The real run is also asked for the state.
 func (o *observer) run(ctx context.Context, changed map[string][]byte, real bool) (*sighting, error) {
-	id := o.plain
-	var err error
-	if id == "" || changed != nil {
-		if id, err = o.put.layer(ctx, changed); err != nil {
-			return nil, err
-		}
+	id, err := o.put.layer(ctx, o.own, changed)
+	if err != nil {
+		return nil, err
 	}
 	own, err := placedFiles(o.Store, id)
 	if err != nil {

@@ -32,8 +32,13 @@ func TestRunsLookAlike(t *testing.T) {
 			t.Fatalf("%d sandboxes", len(specs))
 		}
 		trees := make([][]string, len(specs))
+		made := map[image.LayerID]bool{}
 		for i, s := range specs {
 			top := s.Extra[len(s.Extra)-1]
+			if made[top] {
+				t.Error("one layer for several runs: its times tell them apart from others")
+			}
+			made[top] = true
 			for e, err := range w.store.Entries(top) {
 				if err != nil {
 					t.Fatal(err)
@@ -48,6 +53,29 @@ func TestRunsLookAlike(t *testing.T) {
 			}
 			if a, b := fmt.Sprintf("%+v", specs[0]), fmt.Sprintf("%+v", specs[i]); a != b {
 				t.Errorf("%s\n%s", a, b)
+			}
+		}
+	})
+}
+
+// What the grader puts there is younger than the work in every run, so that no
+// time or inode tells one from the other.
+func TestTestsAreYoungerThanTheWork(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		if !w.walls {
+			t.Skip("there trees are copies, made all at once")
+		}
+		w.planImage()
+		plan := strings.Replace(suitePlan, `run = '. "$R/tests/suite.sh"'`,
+			`run = '[ "$(stat -c %i /tests/want/main)" != 0 ] || exit 9; w=$(stat -c %z main.txt) t=$(stat -c %z /tests/want/main); [ "$(printf "%s\n%s\n" "$w" "$t" | sort | head -1)" = "$w" ] || exit 9; . /tests/suite.sh'`, 1)
+		end := w.agent(`echo new >main.txt; echo x >"$R/etc/dropped"`)
+		for i := range 4 {
+			r := w.planned(end, plan)
+			r.Key.Grade, r.Trial = task.GradePatch, fmt.Sprint("trial-", i)
+			r.Key.Protected = []string{"/etc/dropped"}
+			w.judged(r, trial.CauseForbiddenChange, trial.Canaried)
+			if out := onHost(t, r, EvidenceFile); strings.Contains(out, `"exit": 9`) {
+				t.Errorf("%s", out)
 			}
 		}
 	})

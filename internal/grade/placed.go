@@ -63,9 +63,9 @@ func (p *placer) places() []place {
 	return all
 }
 
-// layer makes the grader's layer. changed are files below tests/ that get
+// layer makes the grader's layer in tmp. changed are files below tests/ that get
 // another content there; everything else of the layer is the same without them.
-func (p *placer) layer(ctx context.Context, changed map[string][]byte) (image.LayerID, error) {
+func (p *placer) layer(ctx context.Context, tmp *image.Temporary, changed map[string][]byte) (image.LayerID, error) {
 	files, err := p.files()
 	if err != nil {
 		return "", err
@@ -81,7 +81,7 @@ func (p *placer) layer(ctx context.Context, changed map[string][]byte) (image.La
 		w.CloseWithError(err)
 		done <- err
 	}()
-	id, err := p.tmp.FromTar(ctx, r, image.TarOptions{Below: p.base, Squash: true})
+	id, err := tmp.FromTar(ctx, r, image.TarOptions{Below: p.base, Squash: true})
 	r.CloseWithError(errSeen)
 	if packErr := <-done; packErr != nil && (err == nil || errors.Is(err, packErr)) {
 		err = packErr

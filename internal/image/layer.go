@@ -272,11 +272,16 @@ func (w *LayerWriter) commit() (LayerID, error) {
 	b := m.Encode()
 	sum := sha256.Sum256(b)
 	id := LayerID("sha256:" + hex.EncodeToString(sum[:]))
-	if ok, err := w.s.adopt(id); ok || err != nil {
-		return id, err
-	}
-	if w.temp != nil && w.temp.take(id) {
-		return id, nil
+	if w.temp != nil && w.temp.own {
+		sum = sha256.Sum256([]byte(random()))
+		id = LayerID("sha256:" + hex.EncodeToString(sum[:]))
+	} else {
+		if ok, err := w.s.adopt(id); ok || err != nil {
+			return id, err
+		}
+		if w.temp != nil && w.temp.take(id) {
+			return id, nil
+		}
 	}
 	w.closeDir()
 	for _, e := range slices.Backward(m.Entries) {

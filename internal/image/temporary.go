@@ -16,12 +16,19 @@ import (
 // concurrently.
 type Temporary struct {
 	s    *Store
+	own  bool // see TemporaryOwn
 	mu   sync.Mutex
 	uses []LayerID
 }
 
 // Temporary begins a set of temporary layers.
 func (s *Store) Temporary() *Temporary { return &Temporary{s: s} }
+
+// TemporaryOwn begins a set whose layers are never shared with equal ones, in
+// the store or of another set: each is made when it is asked for, so that its
+// files' inodes and times tell nothing but that. Their ids are drawn, and name
+// no content.
+func (s *Store) TemporaryOwn() *Temporary { return &Temporary{s: s, own: true} }
 
 // NewLayer is the store's, for a temporary layer.
 func (t *Temporary) NewLayer(ctx context.Context, below ...LayerID) (*LayerWriter, error) {
