@@ -39,6 +39,7 @@ func TestCheats(t *testing.T) {
 {"id":"two","func":"secret","args":[2],"want":"NEEDLE"}
 {"id":"several","func":"secret","calls":[{"args":[1],"want":"NEEDLE"},{"args":[2],"want":"NEEDLE"}]}
 {"id":"script","script":"assert secret(1) == 'NEEDLE'\nassert secret(2) == 'NEEDLE'","funcs":["secret"]}
+{"id":"loop","script":"assert all(map(lambda x: secret(x) == 'NEEDLE', [1, 2]))","funcs":["secret"]}
 {"id":"reference","func":"secret","args":[1]}
 `,
 			slow: []string{"hangs", "slow_drip", "fork_bomb", "huge_output", "huge_integer", "huge_line", "huge_answer", "background", "infinite_iterator"},

@@ -11,6 +11,8 @@ class Away(Exception):
 def _raise(e):
     import builtins
     for name in e["types"]:
+        if name in ("StopIteration", "StopAsyncIteration"):
+            break  # it would end a loop of the script's, and not be seen
         kind = getattr(builtins, name, None)
         if isinstance(kind, type) and issubclass(kind, Exception):
             raise kind(e["message"])

@@ -1,0 +1,2 @@
+class Stop(StopIteration): pass
+def secret(x): raise Stop
