@@ -76,6 +76,8 @@ for py in ${PYTHONS:-python3}; do
 	report unittest $v kinds.ndjson $py $support/assay_unittest.py --assay-report=@OUT@ discover -s tests -t .
 	report unittest $v broken.ndjson $py $support/assay_unittest.py --assay-report=@OUT@ discover -s broken -t .
 	report unittest $v first-failure.ndjson $py $support/assay_unittest.py --assay-report=@OUT@ discover -f -s tests -t .
+	report unittest $v syntax.ndjson $py $support/assay_unittest.py --assay-report=@OUT@ broken.test_syntax
+	report unittest $v usage.ndjson $py $support/assay_unittest.py --assay-report=@OUT@ --no-such-option
 	report unittest $v fine.ndjson $py $support/assay_unittest.py --assay-report=@OUT@ broken.test_fine
 done
 
@@ -85,6 +87,8 @@ for v in 4.2.16 5.2.8; do
 	project django
 	report django $v kinds.ndjson $py $support/assay_unittest.py --assay-report=@OUT@ --script manage.py test
 	report django $v parallel.ndjson $py $support/assay_unittest.py --assay-report=@OUT@ --script manage.py test --parallel 2
+	report django $v no-such-app.ndjson $py $support/assay_unittest.py --assay-report=@OUT@ --script manage.py test no_such_app
+	report django $v no-such-setting.ndjson $py $support/assay_unittest.py --assay-report=@OUT@ --script manage.py test --settings no_such_settings
 	report django $v fine.ndjson $py $support/assay_unittest.py --assay-report=@OUT@ --script manage.py test shop.tests.Whole
 done
 
