@@ -24,11 +24,13 @@ alive() {
 		case ${p#/proc/} in $$) continue ;; esac
 		{ cat "$p/comm"; tr '\0\n' '  ' <"$p/cmdline"; echo; } 2>/dev/null
 	done | sed 's/^ *//;s/ *$//;/^$/d' >"$tmp/processes"
-	while IFS= read -r l; do
-		printf %s "$l" >"$tmp/process"
-		if matched "$tmp/process" "$1"; then return 0; fi
-	done <"$tmp/processes"
-	return 1
+	if command -v perl >/dev/null 2>&1; then
+		RE=$1 perl -ne 'chomp; $re = $ENV{RE}; $f = 1 if /$re/; END { exit !$f }' <"$tmp/processes"
+	elif command -v python3 >/dev/null 2>&1; then
+		python3 -c 'import re, sys; sys.exit(not any(re.search(sys.argv[2].replace("\\z", "\\Z"), l.rstrip("\n")) for l in open(sys.argv[1], errors="replace")))' "$tmp/processes" "$1"
+	else
+		grep -E -q -e "$1" "$tmp/processes"
+	fi
 }
 `
 

@@ -197,6 +197,10 @@ run = "cat done; exit 3"
 exit = 3
 equals = "it's"
 [[state]]
+name = "alive"
+path = "never"
+absent = true
+[[state]]
 name = "quiet"
 no_process = "no such process of any machine"
 `,
