@@ -96,6 +96,11 @@ func (a *attempt) keepGiven() error {
 	return a.writeFile("agent/prediction.json", a.p.given.Record)
 }
 
+// neverLaid reports whether a trial ended because its answer was not laid.
+func neverLaid(rec trial.Record) bool {
+	return len(rec.EndState) == 0 && (rec.Cause == trial.CausePatchFailed || rec.Cause == trial.CauseEmptyPatch)
+}
+
 // unlaid ends a trial whose answer cannot be laid on the tree: there is nothing
 // to be graded, and the reward is 0.
 func (a *attempt) unlaid(cause trial.Cause, detail string) error {

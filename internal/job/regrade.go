@@ -164,6 +164,9 @@ func (r *run) regrade(ctx context.Context, p *planned) (Regraded, error) {
 		return out, err
 	}
 	out.Was, out.Is, out.Before, out.Cause = rec.Outcome, rec.Outcome, rec.Cause, rec.Cause
+	if neverLaid(rec) {
+		return out, nil // no tests decided it, and none can
+	}
 	if out.Skipped = r.noRegrade(p, rec, ours); out.Skipped != "" {
 		return out, nil
 	}
