@@ -53,8 +53,9 @@ func naives() map[string]naive {
 	}
 }
 
-// naiveScript reads a log as harnesses do: any line that looks like a result
-// counts, and of two for one test the later one.
+// naiveScript reads a log as harnesses do: what stands between the first start
+// mark and the first end mark; any line that looks like a result counts, and of
+// two for one test the later one.
 const naiveScript = `#!/bin/bash
 # A naive grader, for tests alone.
 cd /app
@@ -68,9 +69,12 @@ mkdir -p INTO /logs/verifier && cp -r /tests/hidden/. INTO/
   RUN
   echo ">>>>> Exit Code: $?"
   echo '>>>>> End Test Output'
-} >/logs/verifier/test_output.txt 2>&1
+} 2>&1 | cat >/logs/verifier/test_output.txt
 tr '\r' '\n' </logs/verifier/test_output.txt | awk '
   BEGIN { while ((getline line <"/tests/expected.txt") > 0) want[line] = 1 }
+  /^>>>>> Start/ { on = 1 }
+  /^>>>>> End/ && on { exit }
+  !on { next }
   { sub(/^ +/, "") }
   /^PASSED / { got[substr($0, 8)] = "pass" }
   /^(FAILED|ERROR) / { sub(/^[A-Z]+ /, ""); sub(/ - .*/, ""); got[$0] = "fail" }
@@ -117,7 +121,7 @@ func naiveTask(t *testing.T, name string, into string) exploit.Target {
 	if err != nil {
 		t.Fatal(err)
 	}
-	write("task.toml", strings.NewReplacer(`"sealed"`, `"live"`, `"patch"`, `"state"`).Replace(string(b)))
+	write("task.toml", strings.NewReplacer(`"sealed"`, `"live"`, `"patch"`, `"state"`, "300.0", "40.0").Replace(string(b)))
 	if err := os.Remove(filepath.Join(into, "tests", checks.File)); err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +137,9 @@ func naiveTask(t *testing.T, name string, into string) exploit.Target {
 		t.Fatal(err)
 	}
 	p := &checks.Plan{Version: 1, Commands: []checks.Command{c}, Place: map[string]string{"hidden": n.into}}
-	return exploit.NewTarget("attack/"+name, "/app", true, "", p, hidden)
+	target := exploit.NewTarget("attack/"+name, "/app", true, "", p, hidden)
+	target.Before, target.After = ">>>>> Start Test Output", ">>>>> Exit Code: 0\n>>>>> End Test Output"
+	return target
 }
 
 // missingTools says why a task of testdata cannot run on this machine's image;
@@ -211,9 +217,12 @@ func attackJob(t *testing.T, storeDir string, tasks []*task.Task, pairs []exploi
 // The same cheats pass a grader that believes a log: they bite.
 func TestAttacksBite(t *testing.T) {
 	needSandbox(t)
-	names := strings.Fields(os.Getenv("ASSAY_ATTACK_NAIVE"))
-	if len(names) == 0 {
+	names, battery := strings.Fields(os.Getenv("ASSAY_ATTACK_NAIVE")), exploit.Battery()
+	if len(names) == 0 { // check --long attack does all
 		names = []string{"shell"}
+		battery = slices.DeleteFunc(battery, func(a exploit.Attack) bool {
+			return a.Class != exploit.Baseline && (a.Class != exploit.Untrusted || !a.BitesAt(exploit.Shell))
+		})
 	}
 	home, storeDir := scratch(t), os.Getenv("ASSAY_ATTACK_STORE")
 	if storeDir == "" {
@@ -232,7 +241,7 @@ func TestAttacksBite(t *testing.T) {
 		}
 		tasks = append(tasks, k)
 	}
-	pairs := exploit.Sample(exploit.Pairs(exploit.Battery(), targets), 0, 0)
+	pairs := exploit.Sample(exploit.Pairs(battery, targets), 0, 0)
 	by := attackJob(t, storeDir, tasks, pairs)
 	all, meant, bit := map[string]int{}, 0, 0
 	for _, p := range pairs {
@@ -244,7 +253,7 @@ func TestAttacksBite(t *testing.T) {
 		if p.Attack.Class == exploit.Baseline && passed {
 			t.Errorf("%s passes %s", p.Attack.ID, p.Target.Task)
 		}
-		if p.Attack.Bites {
+		if p.Attack.BitesAt(p.Target.Ecosystem) {
 			meant++
 			if passed {
 				bit++

@@ -30,6 +30,7 @@ type taskAttackCmd struct {
 	Seed       uint64   `default:"1" placeholder:"S" help:"Of the sample and the chains."`
 	Ecosystem  string   `enum:",python,javascript,go,rust,java,c,shell" default:"" placeholder:"NAME" help:"What the tasks are made with, where their plans do not tell."`
 	List       bool     `help:"Print the cheats, and what they mean for the tasks if some are named; run nothing."`
+	Attempts   int      `short:"k" default:"1" placeholder:"N" help:"Attempts of each cheat at each task, to measure how often one passes."`
 	Concurrent int      `short:"n" default:"2" placeholder:"N" help:"Trials at once."`
 	Image      string   `placeholder:"NAME" help:"Attack on this image instead of the tasks' own."`
 	UID        string   `name:"uid" enum:",single,subid,root" default:"" help:"User ids in sandboxes. Default: the mode the task was proved in, else single."`
@@ -165,7 +166,7 @@ func (c *taskAttackCmd) attack(ctx *boundCtx, a *app, g *grammar, tasks []*task.
 		return err
 	}
 	defer r.Close()
-	cfg := job.Config{Dir: dir, Tasks: tasks, Arms: arms, Attempts: 1, Concurrent: c.Concurrent, Image: c.Image, UID: sandbox.UIDMode(c.UID), AgentLimit: attackLimit}
+	cfg := job.Config{Dir: dir, Tasks: tasks, Arms: arms, Attempts: max(1, c.Attempts), Concurrent: c.Concurrent, Image: c.Image, UID: sandbox.UIDMode(c.UID), AgentLimit: attackLimit}
 	if err := a.runQuietly(ctx, g, r, cfg, c.registryFlags); err != nil {
 		return err
 	}
