@@ -3,6 +3,7 @@ package grade
 import (
 	"crypto/hmac"
 	"crypto/sha256"
+	"slices"
 	"strconv"
 
 	"assay/internal/grade/checks"
@@ -37,13 +38,28 @@ func (d draw) canaryFirst() bool { return d.bits("order")[0]&1 == 1 }
 // fail-to-pass test where there is any, since an agent may know the other tests
 // and see that one of them was changed. Where there are several fail-to-pass
 // tests one of them stays as it is, so that a cheat which sees that this is the
-// run with canaries, and does nothing in it, fails there. weak says that this
-// could not be had: then none but fail-to-pass tests are changed, and whether
-// the runs were told apart by a coin is asked with another pair of runs.
-func (d draw) planted(p *checks.Plan, c checks.Command) (chosen []int, weak bool) {
+// run with canaries, and does nothing in it, fails there. Where this cannot be
+// had none but fail-to-pass tests are changed.
+//
+// In a second round it is all that the first one left, so that each canary was
+// in place once: else work that solves some tests and forges the others would
+// be right whenever none of the others was changed.
+func (d draw) planted(p *checks.Plan, c checks.Command) (chosen []int) {
 	n := len(c.Canaries)
 	if n == 0 {
-		return nil, false
+		return nil
+	}
+	if d.round > 0 {
+		first := draw{key: d.key, trial: d.trial}.planted(p, c)
+		for i := range n {
+			if !slices.Contains(first, i) {
+				chosen = append(chosen, i)
+			}
+		}
+		if len(chosen) > 0 && hitsAny(p, c, chosen) {
+			return chosen
+		}
+		chosen = nil
 	}
 	f2p := map[string]bool{} // whether it is broken by what is chosen
 	for _, k := range p.Expected() {
@@ -72,7 +88,7 @@ func (d draw) planted(p *checks.Plan, c checks.Command) (chosen []int, weak bool
 			}
 		}
 	}
-	weak = breaksAny(f2p) && breaksAll(f2p, nil)
+	weak := breaksAny(f2p) && breaksAll(f2p, nil)
 	for i, k := range order { // tests that an agent may know would tell it which run this is
 		if !weak && !hits(k) && keep(i) {
 			chosen = append(chosen, k)
@@ -81,7 +97,23 @@ func (d draw) planted(p *checks.Plan, c checks.Command) (chosen []int, weak bool
 	if len(chosen) == 0 {
 		chosen = order[:1]
 	}
-	return chosen, weak
+	return chosen
+}
+
+// hitsAny reports whether canaries break a fail-to-pass test, or no canary does.
+func hitsAny(p *checks.Plan, c checks.Command, chosen []int) bool {
+	f2p := map[string]bool{}
+	for _, k := range p.Expected() {
+		f2p[k.Local] = f2p[k.Local] || k.In == c.Name && !k.PassToPass
+	}
+	hits := func(i int) bool {
+		return slices.ContainsFunc(c.Canaries[i].Breaks, func(id string) bool { return f2p[id] })
+	}
+	all := make([]int, len(c.Canaries))
+	for i := range all {
+		all[i] = i
+	}
+	return slices.ContainsFunc(chosen, hits) || !slices.ContainsFunc(all, hits)
 }
 
 // breaksAny reports whether a fail-to-pass test is broken.

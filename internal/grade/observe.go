@@ -44,7 +44,6 @@ type observer struct {
 	protected map[string]image.Entry
 	logs      io.Writer // test-stdout.txt
 	quiet     bool      // nothing of a run is kept
-	weak      bool      // of the last observation: see draw.planted
 	boxes     []sandbox.Sandbox
 }
 
@@ -76,7 +75,7 @@ func (r Request) checked(ctx context.Context, p *checks.Plan) (Verdict, error) {
 		return Verdict{Notes: o.notes}, err
 	}
 	v := checks.Judge(p, obs)
-	if v.Resolved && o.weak && o.Mode != task.VerifierLive {
+	if v.Resolved && len(obs.Planted) > 0 {
 		if v, err = o.again(ctx, v); err != nil {
 			return Verdict{Notes: o.notes}, err
 		}
@@ -88,8 +87,9 @@ func (r Request) checked(ctx context.Context, p *checks.Plan) (Verdict, error) {
 	return o.verdict(v, ev), nil
 }
 
-// again grades the same work a second time, where one pair of runs could be
-// told apart by a coin too easily: a work that is resolved is so every time.
+// again grades the same work a second time, with the other canaries: one pair
+// of runs is told apart by a coin too easily, and changes some tests alone. A
+// work that is resolved is so every time.
 func (o *observer) again(ctx context.Context, v checks.Verdict) (checks.Verdict, error) {
 	o.draw.round++
 	o.quiet = true
@@ -240,10 +240,8 @@ func isOurs(p string) bool {
 func (o *observer) observe(ctx context.Context) (checks.Observation, *evidence, error) {
 	chosen := make([][]int, len(o.plan.Commands))
 	planted := map[string][]int{}
-	o.weak = false
 	for i, c := range o.plan.Commands {
-		var weak bool
-		if chosen[i], weak = o.draw.planted(o.plan, c); len(chosen[i]) > 0 {
+		if chosen[i] = o.draw.planted(o.plan, c); len(chosen[i]) > 0 {
 			planted[c.Name] = chosen[i]
 			hidden, err := o.hidden(c, chosen[i])
 			if err != nil {
@@ -253,7 +251,6 @@ func (o *observer) observe(ctx context.Context) (checks.Observation, *evidence, 
 				o.say(fmt.Sprintf("the canaries of %s stand in files that the agent had: whoever compares them with what was there can tell the runs apart", c.Name))
 			}
 		}
-		o.weak = o.weak || weak
 	}
 	var real, canary *sighting
 	var err error
