@@ -35,9 +35,6 @@ type Regraded struct {
 // ErrNoTrial means that a job has no trial of a name.
 var ErrNoTrial = errors.New("no trial is called so in")
 
-// whyRegrade stands in the event of a trial that was graded again.
-const whyRegrade = "regrade"
-
 // Regrade grades the end states of a job's trials once more, with the tasks as
 // they are now and without any agent. The earlier result and verdict of each
 // are set aside as those of an attempt before are. Only names, if there are
@@ -329,7 +326,7 @@ func toldEnds(events []trial.Event) map[string]agentEnd {
 			}
 		case trial.TrialRetried, trial.TrialDropped:
 			var m trial.Replaced
-			if json.Unmarshal(e.Data, &m) != nil || m.Why != whyRegrade {
+			if json.Unmarshal(e.Data, &m) != nil || m.Why != store.WhyRegrade {
 				end = agentEnd{}
 			}
 		default:
@@ -351,7 +348,7 @@ func (r *run) replace(p *planned, a *attempt, was trial.Record) (kept string, er
 	a.rec.Attempt = was.Attempt + 1
 	a.note(fmt.Sprintf("regraded; before it was %s (%s)", was.Outcome, was.Cause))
 	a.rejudge()
-	if err := r.job.Replace(p.name, p.attempt, nil, trial.Replaced{Cause: was.Cause, Why: whyRegrade}); err != nil {
+	if err := r.job.Replace(p.name, p.attempt, nil, trial.Replaced{Cause: was.Cause, Why: store.WhyRegrade}); err != nil {
 		return "", err
 	}
 	st, _ := r.job.State(p.name)

@@ -83,7 +83,35 @@ func (j *Job) recover() (Recovery, error) {
 			}
 		}
 	}
+	for _, t := range j.Trials() {
+		if err := j.recoverRegraded(t, &rec); err != nil {
+			return rec, err
+		}
+	}
 	return rec, nil
+}
+
+// recoverRegraded puts a result back that was set aside for a new verdict which
+// was not committed: what was found by then, and the agent's work, stand.
+func (j *Job) recoverRegraded(t TrialState, rec *Recovery) error {
+	if t.Finished != nil || t.Running {
+		return nil
+	}
+	was, ok := t.regraded()
+	if !ok {
+		return nil
+	}
+	kept := filepath.Join(j.dir, was.Kept)
+	if _, err := readRegular(filepath.Join(kept, ResultFile), maxResult); err != nil {
+		return nil // it left no result to put back
+	}
+	if err := os.Rename(kept, j.TrialDir(t.Name)); err != nil {
+		return fmt.Errorf("put the result of trial %q back: %w", t.Name, err)
+	}
+	if err := errors.Join(j.disk.syncDir(filepath.Join(j.dir, AttemptsDir)), j.disk.syncDir(j.dir)); err != nil {
+		return err
+	}
+	return j.recoverDir(t.Name, rec)
 }
 
 // openLog reads the events, cuts a torn end and opens the log for appending.

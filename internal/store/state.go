@@ -2,6 +2,8 @@ package store
 
 import (
 	"encoding/json"
+	"path/filepath"
+	"slices"
 
 	"assay/trial"
 )
@@ -23,6 +25,23 @@ type Replaced struct {
 	Kept    string      `json:"kept,omitempty"` // relative to the job; empty: it left nothing
 	Cause   trial.Cause `json:"cause,omitempty"`
 	Why     string      `json:"why"` // "retry", "rerun", or why it was dropped
+}
+
+// WhyRegrade is why a result was set aside whose end state is graded again.
+const WhyRegrade = "regrade"
+
+// regraded is the attempt that was set aside for a new verdict and has none
+// yet; false: there is none, or something was run since.
+func (t TrialState) regraded() (Replaced, bool) {
+	for _, r := range slices.Backward(t.Replaced) {
+		if r.Why == WhyRegrade {
+			return r, filepath.IsLocal(r.Kept)
+		}
+		if r.Cause != "" {
+			break // an attempt that ended; one that was dropped has no cause
+		}
+	}
+	return Replaced{}, false
 }
 
 // ledger folds events into the state of each trial. Writers, readers and pages
