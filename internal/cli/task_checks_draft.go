@@ -203,7 +203,7 @@ func (a *app) remakeScript(tests string, force bool) error {
 type checksCanariesCmd struct {
 	Path  string `arg:"" help:"Task directory."`
 	Seed  int64  `default:"1" placeholder:"N" help:"Of the order in which candidates are tried."`
-	Each  int    `default:"3" placeholder:"N" help:"Canaries wanted of each command; each test file gets one at least."`
+	Each  int    `default:"3" placeholder:"N" help:"Canaries wanted of each command; each test file and fail-to-pass test gets one at least."`
 	Tries int    `default:"60" placeholder:"N" help:"Candidates that are run at most."`
 	draftFlags
 }
@@ -265,7 +265,7 @@ func (c *checksCanariesCmd) tell(a *app, g *grammar, caught []draft.Caught, trie
 	for _, k := range caught {
 		few = few || len(k.Canaries) == 0 || len(k.Canaries) < c.Each && len(k.Files) > 0
 		if g.JSON {
-			if err := a.emit("checks.canaries", map[string]any{"command": k.Command, "canaries": len(k.Canaries), "files_without": k.Files, "tried": tried}); err != nil {
+			if err := a.emit("checks.canaries", map[string]any{"command": k.Command, "canaries": len(k.Canaries), "files_without": k.Files, "tests_without": k.Tests, "tried": tried}); err != nil {
 				return err
 			}
 			continue
@@ -273,6 +273,9 @@ func (c *checksCanariesCmd) tell(a *app, g *grammar, caught []draft.Caught, trie
 		fmt.Fprintf(a.Stdout, "%s: %d canaries, of %d candidates that were tried\n", k.Command, len(k.Canaries), tried)
 		for _, f := range k.Files {
 			fmt.Fprintf(a.Stdout, "  none in tests/%s\n", shown(f))
+		}
+		for _, id := range k.Tests {
+			fmt.Fprintf(a.Stdout, "  none of %s, which work may forge unseen\n", shown(id))
 		}
 	}
 	if few {

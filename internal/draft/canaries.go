@@ -18,7 +18,7 @@ import (
 // Hunt bounds the search for canaries; the zero value works.
 type Hunt struct {
 	Seed       int64
-	PerCommand int // wanted of each; zero: 3, and at least one of each test file
+	PerCommand int // wanted of each; zero: 3, and at least one of each test file and each fail-to-pass test
 	Tries      int // candidates that are run; zero: 60
 	Round      int // of them in one job; zero: 8
 }
@@ -28,6 +28,7 @@ type Caught struct {
 	Command  string
 	Canaries []checks.Canary
 	Files    []string // test files without one
+	Tests    []string // fail-to-pass tests that none breaks: work may forge these unseen
 }
 
 // Canaries looks for canaries of the plan's commands that have a report and are
@@ -141,11 +142,20 @@ func (s *search) wants(file string) bool {
 	}
 	for _, c := range s.hopes {
 		has := slices.ContainsFunc(s.caught[c], func(k checks.Canary) bool { return k.File == file })
-		if len(s.caught[c]) < s.hunt.PerCommand || !has && !s.covered(file) {
+		if len(s.caught[c]) < s.hunt.PerCommand || !has && !s.covered(file) || len(s.bare(c)) > 0 {
 			return true
 		}
 	}
 	return false
+}
+
+// bare are a command's fail-to-pass tests that no canary breaks.
+func (s *search) bare(command string) []string {
+	i := slices.IndexFunc(s.plan.Commands, func(c checks.Command) bool { return c.Name == command })
+	f2p, _ := s.plan.Commands[i].Expected()
+	return slices.DeleteFunc(slices.Clone(f2p), func(id string) bool {
+		return slices.ContainsFunc(s.caught[command], func(k checks.Canary) bool { return slices.Contains(k.Breaks, id) })
+	})
 }
 
 // covered reports whether any command has a canary of the file.
@@ -256,7 +266,7 @@ func (s *search) result() []Caught {
 		if !slices.Contains(s.hopes, c.Name) {
 			continue
 		}
-		got := Caught{Command: c.Name, Canaries: s.caught[c.Name]}
+		got := Caught{Command: c.Name, Canaries: s.caught[c.Name], Tests: s.bare(c.Name)}
 		for _, f := range s.files {
 			if !s.covered(f) {
 				got.Files = append(got.Files, filepath.ToSlash(f))

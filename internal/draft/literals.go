@@ -9,7 +9,6 @@ import (
 	"path"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"assay/internal/grade/checks"
@@ -58,6 +57,12 @@ func Candidates(name string, content []byte, seed int64) []checks.Canary {
 	}
 	all := string(content)
 	lines := strings.SplitAfter(all, "\n")
+	o := others{seed: fmt.Appendf(nil, "%d\x00%s\x00", seed, name)}
+	for _, line := range lines {
+		if re.MatchString(line) {
+			o.texts = append(o.texts, literal.FindAllString(line, -1)...)
+		}
+	}
 	var first, second []checks.Canary
 	for i, line := range lines {
 		if !re.MatchString(line) || len(first) == maxAsserts {
@@ -68,11 +73,11 @@ func Candidates(name string, content []byte, seed int64) []checks.Canary {
 			continue
 		}
 		// What is expected mostly stands last; where it does not, it stands first.
-		if k, ok := change(name, all, lines, i, found[len(found)-1]); ok {
+		if k, ok := o.change(name, all, lines, i, found[len(found)-1]); ok {
 			first = append(first, k)
 		}
 		if len(found) > 1 {
-			if k, ok := change(name, all, lines, i, found[0]); ok {
+			if k, ok := o.change(name, all, lines, i, found[0]); ok {
 				second = append(second, k)
 			}
 		}
@@ -86,10 +91,11 @@ func Candidates(name string, content []byte, seed int64) []checks.Canary {
 
 // change makes a canary of one literal: its line, with as many lines before it
 // as it takes to be found once.
-func change(name, all string, lines []string, i int, at []int) (checks.Canary, bool) {
+func (o others) change(name, all string, lines []string, i int, at []int) (checks.Canary, bool) {
 	line := strings.TrimSuffix(lines[i], "\n")
-	to, ok := other(line[at[0]:at[1]])
-	if !ok {
+	lit := line[at[0]:at[1]]
+	to := o.other(lit, fmt.Sprint(i, ":", at[0]))
+	if to == lit {
 		return checks.Canary{}, false
 	}
 	start := len(line) - len(strings.TrimLeft(line, " \t"))
@@ -104,26 +110,4 @@ func change(name, all string, lines []string, i int, at []int) (checks.Canary, b
 		old, changed = lines[j]+old, lines[j]+changed
 	}
 	return checks.Canary{File: name, Old: old, New: changed}, true
-}
-
-// other is another literal of the same kind.
-func other(lit string) (string, bool) {
-	switch lit {
-	case "True", "true":
-		return map[byte]string{'T': "False", 't': "false"}[lit[0]], true
-	case "False", "false":
-		return map[byte]string{'F': "True", 'f': "true"}[lit[0]], true
-	}
-	if q := lit[0]; q == '"' || q == '\'' {
-		return lit[:len(lit)-1] + "~" + string(q), true
-	}
-	if whole, after, point := strings.Cut(lit, "."); point {
-		n, err := strconv.Atoi(whole)
-		return strconv.Itoa(n+1) + "." + after, err == nil
-	}
-	n, err := strconv.ParseInt(lit, 10, 32)
-	if err != nil || len(lit) > 1 && lit[0] == '0' {
-		return "", false
-	}
-	return strconv.FormatInt(n+1, 10), true
 }
