@@ -92,7 +92,7 @@ internal/importer:           task
 internal/importer/humaneval: internal/importer task
 internal/importer/swebench:  internal/importer task internal/exchange internal/grade/checks internal/grade/report
 internal/importer/programs:  internal/importer internal/grade/checks internal/grade/program
-internal/importer/registry:  internal/importer task
+internal/importer/harbor:     internal/importer task
 internal/importer/terminalbench: internal/importer task
 
 internal/audit:              trial internal/store internal/gateway internal/egress
@@ -158,6 +158,28 @@ func TestNoInitNoGlobals(t *testing.T) {
 		for _, bad := range f.inits {
 			t.Errorf("%s: %s: no init functions and no blank imports", pkg, bad)
 		}
+	}
+}
+
+// ./check names a room's test binary after the last part of its path.
+func TestRoomsOfTestsHaveNamesOfTheirOwn(t *testing.T) {
+	seen := map[string]string{}
+	err := filepath.WalkDir("..", func(p string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && (d.Name() == "testdata" || p != ".." && strings.HasPrefix(d.Name(), ".")) {
+			return filepath.SkipDir
+		}
+		if err != nil || !strings.HasSuffix(p, "_test.go") {
+			return err
+		}
+		dir := filepath.Dir(p)
+		if was := seen[filepath.Base(dir)]; was != "" && was != dir {
+			t.Errorf("%s and %s would share a test binary: rename one", was, dir)
+		}
+		seen[filepath.Base(dir)] = dir
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

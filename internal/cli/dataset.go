@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"assay/internal/importer"
-	"assay/internal/importer/registry"
+	"assay/internal/importer/harbor"
 )
 
 // gitVariables are what git needs of this process to reach a server.
@@ -21,14 +21,14 @@ var gitVariables = []string{
 
 // registryOf reads a registry file; a copy of it is kept for machines that are
 // offline later.
-func (a *app) registryOf(ctx context.Context, g *grammar, src string) ([]registry.Dataset, error) {
+func (a *app) registryOf(ctx context.Context, g *grammar, src string) ([]harbor.Dataset, error) {
 	if src == "" {
-		src = registry.Default
+		src = harbor.Default
 	}
 	var data []byte
 	var err error
 	kept := ""
-	if registry.IsURL(src) {
+	if harbor.IsURL(src) {
 		dir, err := a.datasetsDir(g)
 		if err != nil {
 			return nil, err
@@ -37,7 +37,7 @@ func (a *app) registryOf(ctx context.Context, g *grammar, src string) ([]registr
 	}
 	switch {
 	case kept == "" || !g.Offline:
-		data, err = registry.Read(ctx, http.DefaultClient, src)
+		data, err = harbor.Read(ctx, http.DefaultClient, src)
 	default:
 		if data, err = os.ReadFile(kept); errors.Is(err, os.ErrNotExist) {
 			return nil, usagef("offline: the registry %s was never read on this machine; read it once with a network, or name a file with --registry", src)
@@ -46,7 +46,7 @@ func (a *app) registryOf(ctx context.Context, g *grammar, src string) ([]registr
 	if err != nil {
 		return nil, fmt.Errorf("registry: %w", err)
 	}
-	all, err := registry.Parse(data)
+	all, err := harbor.Parse(data)
 	if err != nil {
 		return nil, usage(fmt.Errorf("%s: %w", src, err))
 	}
@@ -68,8 +68,8 @@ func (a *app) datasetsDir(g *grammar) (string, error) {
 }
 
 // fetcher of data sets brings those of a registry.
-func (a *app) datasetFetcher(src string) *registry.Fetcher {
-	f := &registry.Fetcher{Local: src != "" && !registry.IsURL(src), Base: filepath.Dir(src), Say: a.say}
+func (a *app) datasetFetcher(src string) *harbor.Fetcher {
+	f := &harbor.Fetcher{Local: src != "" && !harbor.IsURL(src), Base: filepath.Dir(src), Say: a.say}
 	for _, name := range gitVariables {
 		if v, ok := a.Env(name); ok {
 			f.Env = append(f.Env, name+"="+v)
@@ -84,7 +84,7 @@ func (a *app) importDataset(ctx context.Context, g *grammar, spec, src, out stri
 	if err != nil {
 		return importer.Summary{}, err
 	}
-	d, err := registry.Find(all, spec)
+	d, err := harbor.Find(all, spec)
 	if err != nil {
 		return importer.Summary{}, usage(err)
 	}
@@ -100,7 +100,7 @@ func (a *app) dataset(ctx context.Context, g *grammar, spec, src string) (string
 	if err != nil {
 		return "", err
 	}
-	d, err := registry.Find(all, spec)
+	d, err := harbor.Find(all, spec)
 	if err != nil {
 		return "", usage(err)
 	}

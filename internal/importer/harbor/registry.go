@@ -1,4 +1,4 @@
-// Package registry brings data sets that Harbor's registry file names: tasks
+// Package harbor brings data sets that Harbor's registry file names: tasks
 // by git repository, commit and path.
 //
 // A registry and its repositories are other people's. Nothing is checked out:
@@ -6,7 +6,7 @@
 // read by git's plumbing, so that no filter and no Git LFS runs; paths, links,
 // counts and sizes are checked before a byte is written. It never runs
 // anything of a repository, and never fetches anything that is here already.
-package registry
+package harbor
 
 import (
 	"context"
