@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"assay/internal/compare"
@@ -66,7 +64,7 @@ func (c *compareCmd) Run(ctx *boundCtx, a *app, g *grammar) error {
 	}[c.Format]
 	switch {
 	case c.Out != "":
-		if err := writeFile(c.Out, func(w io.Writer) error { return write(w, r) }); err != nil {
+		if _, err := writeWhole(c.Out, func(w io.Writer) error { return write(w, r) }); err != nil {
 			return err
 		}
 		a.say("written: %s", c.Out)
@@ -85,29 +83,6 @@ func (c *compareCmd) Run(ctx *boundCtx, a *app, g *grammar) error {
 		}
 	}
 	return a.hold(g, r, gates)
-}
-
-// writeFile writes a file whole or not at all.
-func writeFile(name string, f func(io.Writer) error) (err error) {
-	tmp, err := os.CreateTemp(filepath.Dir(name), ".compare-*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			os.Remove(tmp.Name())
-		}
-	}()
-	if err = f(tmp); err == nil {
-		err = tmp.Chmod(0o644)
-	}
-	if e := tmp.Close(); err == nil {
-		err = e
-	}
-	if err == nil {
-		err = os.Rename(tmp.Name(), name)
-	}
-	return err
 }
 
 // taskLabels reads what tasks declare, where their directories are still what

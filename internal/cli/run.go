@@ -91,17 +91,8 @@ func (c *runCmd) Run(ctx *boundCtx, a *app, g *grammar) error {
 			a.say("%s", n)
 		}
 	}
-	if c.Dataset != "" {
-		if c.Path != "" {
-			return usagef("-p and -d both name tasks: leave one of them out")
-		}
-		var err error
-		if c.Path, err = a.dataset(ctx, g, c.Dataset, c.Registry); err != nil {
-			return err
-		}
-	}
-	if c.Path == "" {
-		return usagef("which tasks? Name a task directory, or a directory of them, with -p")
+	if err := c.fetch(ctx, a, g); err != nil {
+		return err
 	}
 	tasks, source, err := a.loadTasks(c.Path, c.Tasks)
 	if err != nil {
@@ -137,14 +128,7 @@ func (c *runCmd) Run(ctx *boundCtx, a *app, g *grammar) error {
 	if err := a.allowHostEnv(tasks, c.Yes); err != nil {
 		return err
 	}
-	name := c.JobName
-	if name == "" {
-		name = time.Now().Format("2006-01-02__15-04-05")
-	}
-	if name != filepath.Base(name) || strings.HasPrefix(name, ".") {
-		return usagef("--job-name %q: must be one name without a leading dot", name)
-	}
-	dir, err := filepath.Abs(filepath.Join(c.Out, name))
+	dir, err := c.dir()
 	if err != nil {
 		return err
 	}
@@ -195,6 +179,35 @@ func (c *runCmd) Run(ctx *boundCtx, a *app, g *grammar) error {
 		return a.plan(ctx, g, cfg, c.registryFlags)
 	}
 	return a.execute(ctx, g, cfg, execution{quiet: c.Quiet, report: c.Report, registries: c.registryFlags, gates: gates})
+}
+
+// fetch brings the data set that is asked for, and makes sure that there are
+// tasks.
+func (c *runCmd) fetch(ctx *boundCtx, a *app, g *grammar) (err error) {
+	if c.Dataset != "" {
+		if c.Path != "" {
+			return usagef("-p and -d both name tasks: leave one of them out")
+		}
+		if c.Path, err = a.dataset(ctx, g, c.Dataset, c.Registry); err != nil {
+			return err
+		}
+	}
+	if c.Path == "" {
+		return usagef("which tasks? Name a task directory, or a directory of them, with -p")
+	}
+	return nil
+}
+
+// dir is the job's directory, absolute.
+func (c *runCmd) dir() (string, error) {
+	name := c.JobName
+	if name == "" {
+		name = time.Now().Format("2006-01-02__15-04-05")
+	}
+	if name != filepath.Base(name) || strings.HasPrefix(name, ".") {
+		return "", usagef("--job-name %q: must be one name without a leading dot", name)
+	}
+	return filepath.Abs(filepath.Join(c.Out, name))
 }
 
 // fill takes from a job file what no flag says.

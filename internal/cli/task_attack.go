@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -98,15 +97,15 @@ func (c *taskAttackCmd) targets(tasks []*task.Task) ([]exploit.Target, error) {
 	var all []exploit.Target
 	for _, t := range tasks {
 		key := t.Key(0)
-		plan, names := &checks.Plan{}, []string{}
+		plan, _, err := checks.Find(key.Tests)
+		if err != nil {
+			return nil, fmt.Errorf("task %s: %w", t.Name, err)
+		}
+		if plan == nil {
+			plan = &checks.Plan{}
+		}
+		var names []string
 		for _, dir := range key.Tests {
-			p, err := checks.Load(dir)
-			if err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return nil, fmt.Errorf("task %s: %w", t.Name, err)
-			}
-			if err == nil {
-				plan = p
-			}
 			more, err := t.Inputs(dir)
 			if err != nil {
 				return nil, fmt.Errorf("task %s: %w", t.Name, err)

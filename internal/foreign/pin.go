@@ -176,22 +176,18 @@ func replace(file string, b []byte) error {
 	if !fi.Mode().IsRegular() {
 		return fmt.Errorf("%s is not a regular file", file)
 	}
-	tmp, err := os.CreateTemp(filepath.Dir(file), ".task-*")
+	return putWhole(file, b, fi.Mode().Perm())
+}
+
+// putWhole makes a file that is whole or as it was.
+func putWhole(file string, b []byte, mode os.FileMode) error {
+	tmp, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+"-*")
 	if err != nil {
 		return err
 	}
 	defer os.Remove(tmp.Name()) // gone after the rename
 	_, err = tmp.Write(b)
-	if e := tmp.Chmod(fi.Mode().Perm()); err == nil {
-		err = e
-	}
-	if e := tmp.Sync(); err == nil {
-		err = e
-	}
-	if e := tmp.Close(); err == nil {
-		err = e
-	}
-	if err != nil {
+	if err = errors.Join(err, tmp.Chmod(mode), tmp.Sync(), tmp.Close()); err != nil {
 		return err
 	}
 	return os.Rename(tmp.Name(), file)

@@ -2,12 +2,8 @@ package grade
 
 import (
 	"encoding/hex"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -26,21 +22,10 @@ func Plan(key task.Key) (*checks.Plan, error) {
 
 // planIn also says where the plan stands.
 func planIn(key task.Key) (p *checks.Plan, dir string, err error) {
-	for _, dir := range slices.Backward(key.Tests) {
-		_, err := os.Lstat(filepath.Join(dir, checks.File))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return nil, "", &taskError{err}
-		}
-		p, err := checks.Load(dir)
-		if err != nil {
-			return nil, "", &taskError{err}
-		}
-		return p, dir, nil
+	if p, dir, err = checks.Find(key.Tests); err != nil {
+		return nil, "", &taskError{err}
 	}
-	return nil, "", nil
+	return p, dir, nil
 }
 
 // Guarded lists what a step protects: what its task says and what its plan

@@ -15,7 +15,7 @@ import (
 
 // unreached are words by which programs say that a server did not answer. The
 // candidate can print them too, so they are a hint for people and no verdict.
-var unreached = regexp.MustCompile(`(?i)could not resolve host|temporary failure in name resolution|temporary failure resolving|name or service not known|nodename nor servname|getaddrinfo|enotfound|eai_again|network is unreachable|enetunreach|connection refused|econnrefused|failed to connect to|failed to establish a new connection|no address associated with hostname`)
+var unreached = regexp.MustCompile(`(?i)could not resolve host|temporary failure in name resolution|temporary failure resolving|name or service not known|nodename nor servname|getaddrinfo|\benotfound\b|\beai_again\b|network is unreachable|\benetunreach\b|connection refused|\beconnrefused\b|failed to connect to|failed to establish a new connection|no address associated with hostname`)
 
 // hintOffline says aloud that a verifier which did not find the task solved
 // speaks of servers that it did not reach.

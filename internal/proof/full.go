@@ -29,20 +29,6 @@ type Battery struct {
 	Sample   int // tasks of each verifier class; zero: one in twenty, at least one
 }
 
-// planOf reads the plan of a task's first step; nil: it has none.
-func planOf(t *task.Task) (*checks.Plan, error) {
-	for _, dir := range slices.Backward(t.Key(0).Tests) {
-		p, err := checks.Load(dir)
-		if err == nil {
-			return p, nil
-		}
-		if !isMissing(err) {
-			return nil, err
-		}
-	}
-	return nil, nil
-}
-
 // class is what decides whether cheats work: the runners, the shape of the
 // plan, what crosses, the image and the uid mode. Tasks of one class share it.
 func class(t *task.Task, p *checks.Plan, image, uid string) string {
@@ -94,7 +80,7 @@ func (r *runs) full(ctx context.Context, proofs []Proof) error {
 	for i := range proofs {
 		p := &proofs[i]
 		p.Level = Quick
-		plan, err := planOf(r.cfg.Tasks[i])
+		plan, _, err := checks.Find(r.cfg.Tasks[i].Key(0).Tests)
 		if err != nil {
 			return fmt.Errorf("prove %s: %w", p.Task, err)
 		}

@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
@@ -66,6 +67,23 @@ func Load(dir string) (*Plan, error) {
 		bad.File = filepath.Join(dir, File)
 	}
 	return p, err
+}
+
+// Find reads the plan of the last of some tests directories that has one, and
+// says which that is. Nil: none has.
+func Find(dirs []string) (*Plan, string, error) {
+	for _, dir := range slices.Backward(dirs) {
+		_, err := os.Lstat(filepath.Join(dir, File))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, "", fmt.Errorf("check plan: %w", err)
+		}
+		p, err := Load(dir)
+		return p, dir, err
+	}
+	return nil, "", nil
 }
 
 // Decode reads a plan. tests holds what it names, the files below a task's
