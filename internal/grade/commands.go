@@ -76,10 +76,10 @@ func (r Request) command(ctx context.Context, sb sandbox.Starter, c checks.Comma
 		out.NotStarted = err.Error()
 		fmt.Fprintf(tee, "%v\n", err)
 		return out, nil
-	case err != nil:
-		return out, err
 	case res.Cancelled:
 		return out, context.Cause(ctx)
+	case err != nil && !(res.TimedOut && errors.Is(err, context.DeadlineExceeded)):
+		return out, err // else it cannot be ended alone, as where it forks without end; the sandbox will be
 	}
 	out.Exit, out.Signal = res.Exit.Code, res.Exit.Signal
 	out.TimedOut, out.OutOfMemory = res.TimedOut, res.Exit.OutOfMemory

@@ -340,7 +340,7 @@ func (x *hostBox) Put(_ context.Context, dst image.Path, r io.Reader) error {
 func (x *hostBox) Get(_ context.Context, src image.Path, w io.Writer, limit int64) error {
 	at := x.inside(string(src))
 	info, err := os.Lstat(at)
-	if errors.Is(err, syscall.ENOTDIR) {
+	if errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ELOOP) {
 		err = fs.ErrNotExist
 	}
 	if err != nil {

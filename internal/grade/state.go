@@ -31,7 +31,12 @@ func (r Request) alive(ctx context.Context, sb sandbox.Starter, p *checks.Plan, 
 		}
 		if list == nil {
 			var err error
-			if list, err = processes(ctx, sb); err != nil {
+			list, err = processes(ctx, sb)
+			if errors.Is(err, sandbox.ErrNotStarted) { // whoever takes the shell away hides what runs
+				got[s.Name] = checks.StateSeen{Name: s.Name, Why: "processes cannot be listed: " + err.Error()}
+				continue
+			}
+			if err != nil {
 				return fmt.Errorf("list processes: %w", err)
 			}
 		}

@@ -222,5 +222,5 @@ func load(st *image.Store, layers []image.LayerID) (*node, error) {
 
 // isNotExist reports errors of a missing path.
 func isNotExist(err error) bool {
-	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ELOOP)
 }

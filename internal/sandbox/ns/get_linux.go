@@ -29,7 +29,8 @@ func (k *keeper) get(q request, pipe *os.File) error {
 	defer leave()
 	q.Real = b.real
 	err = k.getFrom(b.root, q, pipe)
-	if err == unix.ENOENT || err == unix.ENOTDIR {
+	switch err {
+	case unix.ENOENT, unix.ENOTDIR, unix.ELOOP, unix.ENAMETOOLONG: // links in a ring lead to nothing
 		err = os.ErrNotExist
 	}
 	if err != nil {

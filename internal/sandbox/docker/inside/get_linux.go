@@ -29,11 +29,12 @@ func get(src string, max int64, out io.Writer) error {
 		defer unix.Close(fd)
 		err = unix.Fstatat(fd, base, &st, unix.AT_SYMLINK_NOFOLLOW)
 	}
-	if err == unix.ENOENT || err == unix.ENOTDIR {
+	switch err {
+	case unix.ENOENT, unix.ENOTDIR, unix.ELOOP, unix.ENAMETOOLONG: // links in a ring lead to nothing
 		return &fault{wire.FaultNotExist, "no such file or directory"}
 	}
 	if err == nil && isKernelTree(fd) {
-		err = errors.New("it leads into a file system of the kernel")
+		return &fault{wire.FaultNotExist, "it leads into a file system of the kernel"}
 	}
 	if err != nil {
 		return err
