@@ -382,7 +382,7 @@ func (o *observer) run(ctx context.Context, changed map[string][]byte, real bool
 		return nil, err
 	}
 	begin := time.Now()
-	if s.ran, err = o.commands(ctx, sb, o.plan, o.dir, logs, all); err != nil {
+	if s.ran, err = o.commands(ctx, sb, o.plan, o.dir, timeScale(real), logs, all); err != nil {
 		return nil, err
 	}
 	left := o.Key.Timeout - time.Since(begin)

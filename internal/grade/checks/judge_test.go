@@ -272,6 +272,14 @@ func TestRules(t *testing.T) {
 			}
 			return want(v.Void, `1 tests of unit passed, and failed when only other tests were changed, "newer" first`)
 		}},
+		{"canary run stops at its first failure", func(_ *Plan, o *Observation) { set(&o.Canary[0], "newer=none") }, trial.CauseVoid, func(v Verdict) string {
+			return want(v.Void, `1 tests of unit passed, and did not run when only other tests were changed, "newer" first: does the runner stop at the first failure?`)
+		}},
+		{"canary run over its time", func(_ *Plan, o *Observation) {
+			o.Canary[0] = Ran{Name: "unit", TimedOut: true, Signal: syscall.SIGKILL}
+		}, trial.CauseVoid, func(v Verdict) string {
+			return want(v.Void, "the canary run of unit was stopped for its time or its memory: what its tests would have said is not known")
+		}},
 		{"canary flips an unexpected test", func(_ *Plan, o *Observation) { set(&o.Canary[0], "other=failed") }, trial.CauseSolved, func(v Verdict) string {
 			if len(v.Flags) != 1 || v.Flags[0].ID != "other" {
 				return fmt.Sprint(v.Flags)

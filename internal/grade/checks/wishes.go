@@ -57,6 +57,9 @@ func (p *Plan) Wishes() []Wish {
 			w := Wish{Rule: "self-reported", Message: fmt.Sprintf("the checks of %q are what the work's own process says of itself", c.Name), Remedy: "give it canaries, or run the work in another process and say separate = true"}
 			all = append(all, p.at(w, c.Name))
 		}
+		for _, w := range c.runWishes() {
+			all = append(all, p.at(w, c.Name))
+		}
 		for _, k := range c.Canaries {
 			for _, id := range k.Breaks {
 				broken[Global(c.Name, id)] = true
