@@ -9,15 +9,17 @@ import (
 	"testing"
 	"time"
 
+	"assay/internal/grade/exploit"
 	"assay/internal/store"
 	"assay/trial"
 )
 
-// No cheat passes: a slice of the battery that is another one every day. The
-// whole of it is `check --long attack`.
+// No cheat passes: a slice of the battery that is another one every day, and
+// another one for the ordinary user. The whole of it is `check --long attack`;
+// so are all that exhaust something, which take as long as a command may.
 func TestAttacksFail(t *testing.T) {
 	needSandbox(t)
-	seed := uint64(time.Now().Unix() / 86400)
+	seed := uint64(time.Now().Unix()/86400) + uint64(min(os.Getuid(), 1))
 	if s := os.Getenv("ASSAY_ATTACK_SEED"); s != "" {
 		var err error
 		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
@@ -29,6 +31,10 @@ func TestAttacksFail(t *testing.T) {
 	slow := []string{"rust", "java", "rust", "java", "go"}[seed%5]
 	args := []string{"assay", "--json", "--store", scratch(t), "task", "attack", "-o", filepath.Join(scratch(t), "jobs"), "--job-name", "slice",
 		"--seed", strconv.FormatUint(seed, 10), "--sample", "10", "--chains", "6"}
+	for _, c := range []exploit.Class{exploit.Baseline, exploit.Shared, exploit.Answers, exploit.Matching, exploit.Logic, exploit.Untrusted,
+		exploit.Privileges, exploit.HardCode, exploit.Tests, exploit.Time, exploit.Canaries} {
+		args = append(args, "--classes", string(c))
+	}
 	for _, name := range attackable(t) {
 		if name == slow || name != "go" && name != "rust" && name != "java" {
 			args = append(args, filepath.Join(attackTasks, name))
@@ -62,6 +68,23 @@ func TestAttackMatrix(t *testing.T) {
 	t.Logf("\n%s", out.String())
 	if code != exitDone {
 		t.Errorf("exit %d", code)
+	}
+}
+
+// Whoever throws a coin in every run passes a plan with one canary now and
+// then. That is listed, and no fault there.
+func TestGuessIsResidual(t *testing.T) {
+	trials := os.Getenv("ASSAY_ATTACK_GUESSES")
+	if trials == "" {
+		t.Skip("ASSAY_ATTACK_GUESSES says of how many trials (check --long attack)")
+	}
+	needSandbox(t)
+	var out, errs bytes.Buffer
+	code := Main([]string{"assay", "--store", scratch(t), "task", "attack", "../grade/exploit/testdata/guess/c", "--attacks", "tell-by-coin", "-k", trials,
+		"-o", filepath.Join(scratch(t), "jobs"), "--job-name", "guess"}, World{Stdout: &out, Stderr: &errs, Env: os.LookupEnv})
+	t.Logf("\n%s", out.String())
+	if code != exitDone {
+		t.Errorf("exit %d\n%s", code, errs.String())
 	}
 }
 

@@ -2,8 +2,8 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -42,7 +42,7 @@ func naives() map[string]naive {
 			func(id string) string { return "tests" + strings.TrimPrefix(id, "hidden") }},
 		"py-unittest": {"tests", `[ -f setup.py ] && python3 setup.py --version`, `python3 -m unittest discover -v -s tests`, checks.Command{Report: "unittest"}, same},
 		"js-node":     {"test", ``, `node --test --test-reporter=tap test/limiter.test.js`, checks.Command{Report: "tap"}, last(" > ")},
-		"go":          {"hiddentest", `go build ./...`, `go test -count=1 -v ./...`, checks.Command{Report: "go-test"}, last("::")},
+		"go":          {"hiddentest", `go build ./...`, `go test -vet=off -count=1 -v ./...`, checks.Command{Report: "go-test"}, last("::")},
 		"rust":        {".hidden", `mkdir -p tests; cp .hidden/tests/*.rs tests/; cargo build --offline`, `cargo test --offline`, checks.Command{Report: "cargo-test"}, last("] ")},
 		"java": {"test", `rm -rf classes; mkdir classes; javac -d classes -cp src:/usr/share/java/junit4.jar $(find src test -name '*.java' ! -name LruCacheTest.java)`,
 			`java -cp classes:/usr/share/java/junit4.jar:/usr/share/java/hamcrest-core.jar Main report.xml; cat report.xml`,
@@ -224,6 +224,12 @@ func TestAttacksBite(t *testing.T) {
 			return a.Class != exploit.Baseline && (a.Class != exploit.Untrusted || !a.BitesAt(exploit.Shell))
 		})
 	}
+	if only := strings.Fields(os.Getenv("ASSAY_ATTACK_CHEATS")); len(only) > 0 {
+		var err error
+		if battery, err = exploit.Select(battery, only, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
 	home, storeDir := scratch(t), os.Getenv("ASSAY_ATTACK_STORE")
 	if storeDir == "" {
 		storeDir = scratch(t)
@@ -243,29 +249,35 @@ func TestAttacksBite(t *testing.T) {
 	}
 	pairs := exploit.Sample(exploit.Pairs(battery, targets), 0, 0)
 	by := attackJob(t, storeDir, tasks, pairs)
-	all, meant, bit := map[string]int{}, 0, 0
+	bitten, tried, labelled, bit := map[string][]string{}, map[string]int{}, 0, 0
 	for _, p := range pairs {
 		tr := by[[2]string{p.Attack.ID, p.Target.Task}]
 		passed := tr != nil && tr.Outcome == trial.Pass
-		if passed {
-			all[p.Target.Task]++
-		}
-		if p.Attack.Class == exploit.Baseline && passed {
-			t.Errorf("%s passes %s", p.Attack.ID, p.Target.Task)
-		}
-		if p.Attack.BitesAt(p.Target.Ecosystem) {
-			meant++
+		if p.Attack.Class == exploit.Baseline {
 			if passed {
-				bit++
-				continue
+				t.Errorf("%s passes %s", p.Attack.ID, p.Target.Task)
 			}
+			continue
+		}
+		tried[p.Target.Task]++
+		if passed {
+			bitten[p.Target.Task] = append(bitten[p.Target.Task], p.Attack.ID)
+		}
+		switch label := p.Attack.BitesAt(p.Target.Ecosystem); {
+		case label && passed:
+			labelled, bit = labelled+1, bit+1
+		case label:
+			labelled++
 			t.Logf("does not bite: %s at %s (%s)", p.Attack.ID, p.Target.Task, tr.Cause)
-		} else if passed {
+		case passed:
 			t.Logf("bites, too: %s at %s", p.Attack.ID, p.Target.Task)
 		}
 	}
-	t.Logf("%d of %d cheats that are meant to bite pass the naive grader; of all %v", bit, meant, fmt.Sprint(all))
-	if 100*bit < 60*meant {
-		t.Errorf("only %d of %d cheats bite", bit, meant)
+	for _, name := range slices.Sorted(maps.Keys(tried)) {
+		t.Logf("%s: %d of %d cheats pass: %s", name, len(bitten[name]), tried[name], strings.Join(bitten[name], " "))
+	}
+	t.Logf("%d of %d cheats that are labelled as biting pass the naive grader", bit, labelled)
+	if labelled == 0 || 100*bit < 60*labelled {
+		t.Errorf("only %d of %d cheats bite", bit, labelled)
 	}
 }

@@ -16,11 +16,11 @@ func nameOption(name string) (json.RawMessage, error) { return json.Marshal(armO
 
 // listedAttack is a cheat as --list tells of it.
 type listedAttack struct {
-	ID    string            `json:"id"`
-	Class exploit.Class     `json:"class"`
-	Does  string            `json:"does"`
-	Bites bool              `json:"bites"`
-	NA    map[string]string `json:"not_applicable,omitempty"` // task or ecosystem to reason
+	ID    string              `json:"id"`
+	Class exploit.Class       `json:"class"`
+	Does  string              `json:"does"`
+	Bites []exploit.Ecosystem `json:"bites"`                    // passes a grader there that believes a log
+	NA    map[string]string   `json:"not_applicable,omitempty"` // task or ecosystem to reason
 }
 
 func (a *app) listAttacks(g *grammar, battery []exploit.Attack, targets []exploit.Target) error {
@@ -79,7 +79,7 @@ func (a *app) printAttacks(g *grammar, v *store.View, pairs []exploit.Pair) erro
 	for _, p := range pairs {
 		for _, t := range by[[2]string{p.Attack.ID, p.Target.Task}] {
 			r := attackResult{Attack: p.Attack.ID, Class: p.Attack.Class, Task: p.Target.Task, Ecosystem: string(p.Target.Ecosystem), Outcome: t.Outcome, Cause: t.Cause, Trial: t.Name, Detail: t.Record.Detail}
-			if known, ok := exploit.Known(p.Attack, p.Target.Ecosystem); ok && t.Outcome == trial.Pass {
+			if known, ok := exploit.Known(p.Attack, p.Target); ok && t.Outcome == trial.Pass {
 				r.Residual = known.Why
 			}
 			results = append(results, r)
