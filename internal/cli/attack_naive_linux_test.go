@@ -42,7 +42,7 @@ func naives() map[string]naive {
 			func(id string) string { return "tests" + strings.TrimPrefix(id, "hidden") }},
 		"py-unittest": {"tests", `[ -f setup.py ] && python3 setup.py --version`, `python3 -m unittest discover -v -s tests`, checks.Command{Report: "unittest"}, same},
 		"js-node":     {"test", ``, `node --test --test-reporter=tap test/limiter.test.js`, checks.Command{Report: "tap"}, last(" > ")},
-		"go":          {"hiddentest", `go build ./...`, `go test -vet=off -count=1 -v ./...`, checks.Command{Report: "go-test"}, last("::")},
+		"go":          {"hiddentest", `go build ./...`, `cd hiddentest && go test -vet=off -count=1 -v ./...`, checks.Command{Report: "go-test"}, last("::")},
 		"rust":        {".hidden", `mkdir -p tests; cp .hidden/tests/*.rs tests/; cargo build --offline`, `cargo test --offline`, checks.Command{Report: "cargo-test"}, last("] ")},
 		"java": {"test", `rm -rf classes; mkdir classes; javac -d classes -cp src:/usr/share/java/junit4.jar $(find src test -name '*.java' ! -name LruCacheTest.java)`,
 			`java -cp classes:/usr/share/java/junit4.jar:/usr/share/java/hamcrest-core.jar Main report.xml; cat report.xml`,
