@@ -39,7 +39,7 @@ func blame(err error, p trial.Phase) trial.Cause {
 		return trial.CauseImageMissing
 	case errors.Is(err, sandbox.ErrUnsupported):
 		return trial.CauseUnsupported
-	case p == trial.PhaseFreeze && errors.Is(err, sandbox.ErrTooLarge):
+	case p == trial.PhaseFreeze && (errors.Is(err, sandbox.ErrTooLarge) || errors.Is(err, image.ErrCap)):
 		// A tree that no layer can hold is the agent's doing; blamed on the place
 		// it would be a way out of being judged.
 		return trial.CauseDiskLimit

@@ -509,3 +509,12 @@ func TestSparseGiant(t *testing.T) {
 	_, v := w.run(c)
 	w.want(trialOf(t, v, "x", "giant"), trial.CauseDiskLimit, "holes")
 }
+
+// Nor is a tree that is deeper than a layer may be a way out of being judged.
+func TestBottomlessTree(t *testing.T) {
+	w := newWorld(t)
+	deep := "echo done >answer; i=0; while [ $i -lt 300 ]; do mkdir d && cd d || exit; i=$((i+1)); done"
+	c := w.config("deep", []Arm{shell("deep", deep)}, w.task("x", nil))
+	_, v := w.run(c)
+	w.want(trialOf(t, v, "x", "deep"), trial.CauseDiskLimit, "levels deep")
+}

@@ -96,8 +96,9 @@ type Trees interface {
 	// Get writes src as a tar stream: a directory's content relative to it, a
 	// file as one entry of its base name. Links are entries, never followed;
 	// devices and sockets are left out, and below mounts of the host what the
-	// sandbox's root may not read. A missing src is fs.ErrNotExist, one
-	// larger than maxBytes (0: no cap) is ErrTooLarge.
+	// sandbox's root may not read. A missing src, and one to which links lead in
+	// circles or into the kernel, is fs.ErrNotExist, one larger than maxBytes (0:
+	// no cap) is ErrTooLarge.
 	Get(ctx context.Context, src image.Path, tar io.Writer, maxBytes int64) error
 }
 

@@ -29,14 +29,24 @@ func (k *keeper) get(q request, pipe *os.File) error {
 	defer leave()
 	q.Real = b.real
 	err = k.getFrom(b.root, q, pipe)
-	switch err {
-	case unix.ENOENT, unix.ENOTDIR, unix.ELOOP, unix.ENAMETOOLONG: // links in a ring lead to nothing
+	if leadsNowhere(err) {
 		err = os.ErrNotExist
 	}
 	if err != nil {
 		return fmt.Errorf("get %s: %w", q.Path, err)
 	}
 	return nil
+}
+
+// leadsNowhere reports whether there is nothing at a path: links on its way
+// that go in circles, to names that no file can have, or into the kernel are
+// the tree's, and no fault of whoever asks.
+func leadsNowhere(err error) bool {
+	switch {
+	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENAMETOOLONG):
+		return true
+	}
+	return errors.Is(err, errKernelTree)
 }
 
 func (k *keeper) getFrom(root int, q request, pipe io.Writer) error {

@@ -106,10 +106,12 @@ func (k *keeper) refuseKernelTrees(fd int) error {
 	}
 	switch st.Type {
 	case unix.PROC_SUPER_MAGIC, unix.SYSFS_MAGIC, unix.DEVPTS_SUPER_MAGIC, unix.CGROUP_SUPER_MAGIC, unix.CGROUP2_SUPER_MAGIC:
-		return errors.New("it leads into a file system of the kernel")
+		return errKernelTree
 	}
 	return nil
 }
+
+var errKernelTree = errors.New("it leads into a file system of the kernel")
 
 type unpacker struct {
 	k       *keeper

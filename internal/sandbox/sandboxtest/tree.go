@@ -82,6 +82,14 @@ func (h harness) trees(t *testing.T) {
 			}
 		}
 	})
+	t.Run("links that lead nowhere", func(t *testing.T) {
+		ok(t, s, "ln -s circle /circle && ln -s "+strings.Repeat("x", 300)+" /endless && ln -s /proc/self /kernel && ln -s /proc/1/root /magic")
+		for _, p := range []image.Path{"/circle/x", "/endless/x", "/kernel/status", "/magic/etc/passwd"} {
+			if err := s.Get(ctx(t), p, io.Discard, 0); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("%s: %v", p, err)
+			}
+		}
+	})
 	t.Run("too large", func(t *testing.T) {
 		put(t, s, "/big", entry{name: "x", mode: 0o644, body: strings.Repeat("x", 1000)})
 		if err := s.Get(ctx(t), "/big", io.Discard, 999); !errors.Is(err, sandbox.ErrTooLarge) {
