@@ -150,6 +150,7 @@ perm vm86 - 166 - -
 perm vm86old - 113 - -
 perm vserver 236 273 - 313
 check personality 135 136 92 136
+check prlimit64 302 340 261 369
 check socket 41 359 198 281
 check socketcall - 102 - -
 `
