@@ -88,7 +88,7 @@ func (p *progress) event(e trial.Event) {
 
 func (p *progress) name(trialName string) string {
 	if m, ok := p.names[trialName]; ok {
-		return fmt.Sprintf("%s × %s #%d", m.Task, m.Agent, m.Rep)
+		return printable(fmt.Sprintf("%s × %s #%d", m.Task, m.Agent, m.Rep)) // a prediction's file names its model
 	}
 	return trialName
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/csv"
 	"strconv"
+	"strings"
 	"time"
 
 	"assay/internal/store"
@@ -80,6 +81,21 @@ func optTime(t time.Time) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
+// cell keeps a spreadsheet from taking a name for a formula: agents' and models'
+// names come from files of anybody.
+func cell(text string) string {
+	if text == "" || !strings.ContainsRune("=+-@\t\r", rune(text[0])) {
+		return text
+	}
+	if _, err := strconv.ParseFloat(text, 64); err == nil {
+		return text
+	}
+	if text[0] == '@' && !strings.ContainsAny(text, "(|!") {
+		return text // as providers write names: @host/model
+	}
+	return "'" + text
+}
+
 // CSV writes a job as a table of one line a trial (RFC 4180), the first line
 // naming the columns.
 func CSV(v *store.View) ([]byte, error) {
@@ -94,7 +110,7 @@ func CSV(v *store.View) ([]byte, error) {
 	}
 	for _, t := range v.Trials {
 		for i, c := range columns {
-			line[i] = c.value(v, t)
+			line[i] = cell(c.value(v, t))
 		}
 		if err := w.Write(line); err != nil {
 			return nil, err
