@@ -38,6 +38,7 @@ type builder struct {
 	host    mirrors.Host
 
 	once     sync.Once
+	told     sync.Once // of what is not inherited
 	settings *mirrors.Settings
 	roots    *x509.CertPool
 	err      error
@@ -334,9 +335,11 @@ func (b *builder) bring(s *mirrors.Settings, o *dockerfile.Options, w *buildWay)
 	for _, i := range in.Items {
 		o.Inherited = append(o.Inherited, dockerfile.Inherited(i))
 	}
-	for _, l := range left {
-		b.say("not inherited: %s", l)
-	}
+	b.told.Do(func() { // not again for every image of a job
+		for _, l := range left {
+			b.say("not inherited: %s", l)
+		}
+	})
 	return nil
 }
 

@@ -220,8 +220,7 @@ func attackArms(dir string, pairs []exploit.Pair) ([]job.Arm, error) {
 		}
 		arm := &arms[at[id]]
 		arm.Tasks = append(arm.Tasks, p.Target.Task)
-		quoted := strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(p.Target.Task)
-		fmt.Fprintf(texts[id], "# step: %s\n# task: %s\n%s\n", p.Attack.Does, quoted, p.Script)
+		texts[id].WriteString(attackSteps(p))
 	}
 	home := filepath.Join(filepath.Dir(dir), ".attacks", filepath.Base(dir))
 	if err := os.MkdirAll(home, 0o755); err != nil {

@@ -4,10 +4,13 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"iter"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"assay/internal/grade/checks"
 	"assay/internal/grade/report"
@@ -45,7 +48,7 @@ func Canaries(ctx context.Context, t *task.Task, p *checks.Plan, h Hunt, c Confi
 	if h.Round == 0 {
 		h.Round = 8
 	}
-	s := &search{plan: p, hunt: h, content: map[string][]byte{}, queue: map[string][]checks.Canary{}, caught: map[string][]checks.Canary{}, lists: map[string]map[string]bool{}}
+	s := &search{plan: p, hunt: h, content: map[string][]byte{}, queue: map[string][]checks.Canary{}, unseen: map[string]int{}, caught: map[string][]checks.Canary{}, lists: map[string]map[string]bool{}}
 	if err := s.prepare(testsDir(t.Dir, c.Step)); err != nil {
 		return nil, 0, err
 	}
@@ -85,6 +88,7 @@ type search struct {
 	files   []string          // test files that have candidates
 	content map[string][]byte // of them
 	queue   map[string][]checks.Canary
+	unseen  map[string]int             // changes of a file that no run showed; -1: one was seen
 	caught  map[string][]checks.Canary // by command
 	lists   map[string]map[string]bool // ids that a command expects
 	hopes   []string                   // commands that take canaries
@@ -142,7 +146,7 @@ func (s *search) wants(file string) bool {
 	}
 	for _, c := range s.hopes {
 		has := slices.ContainsFunc(s.caught[c], func(k checks.Canary) bool { return k.File == file })
-		if len(s.caught[c]) < s.hunt.PerCommand || !has && !s.covered(file) || len(s.bare(c)) > 0 {
+		if len(s.caught[c]) < s.hunt.PerCommand || !s.unread(file) && (!has && !s.covered(file) || len(s.bare(c)) > 0) {
 			return true
 		}
 	}
@@ -168,18 +172,52 @@ func (s *search) covered(file string) bool {
 	return false
 }
 
-// next takes candidates, one of each file in turn, those without any first.
+// unread reports whether changes of a file went unseen, one after the other:
+// most likely no test reads it.
+func (s *search) unread(file string) bool { return s.unseen[file] >= 2 }
+
+// named reports whether one of ids has the file's name in it, as those of many
+// runners do.
+func named(file string, ids iter.Seq[string]) bool {
+	stem := strings.TrimSuffix(path.Base(file), path.Ext(file))
+	for id := range ids {
+		if strings.Contains(id, stem) {
+			return true
+		}
+	}
+	return false
+}
+
+// late says how late a file's turn is: first those that lack a canary, or that a
+// fail-to-pass test without one is named after, and of them those that any test
+// is named after; last what no test reads.
+func (s *search) late(file string) int {
+	late, bare := 0, false
+	some := false
+	for _, c := range s.hopes {
+		bare = bare || named(file, slices.Values(s.bare(c)))
+		some = some || named(file, maps.Keys(s.lists[c]))
+	}
+	if s.unread(file) {
+		late += 4
+	}
+	if s.covered(file) && !bare {
+		late += 2
+	}
+	if !some {
+		late++
+	}
+	return late
+}
+
+// next takes candidates, one of each file in turn.
 func (s *search) next(n int) []checks.Canary {
 	files := slices.Clone(s.files)
-	slices.SortStableFunc(files, func(a, b string) int {
-		switch ca, cb := s.covered(a), s.covered(b); {
-		case ca == cb:
-			return 0
-		case cb:
-			return -1
-		}
-		return 1
-	})
+	rank := map[string]int{}
+	for _, f := range files {
+		rank[f] = s.late(f)
+	}
+	slices.SortStableFunc(files, func(a, b string) int { return rank[a] - rank[b] })
 	var batch []checks.Canary
 	for more := true; more && len(batch) < n; {
 		more = false
@@ -213,6 +251,11 @@ func (s *search) with(k checks.Canary) *checks.Plan {
 
 // take keeps a canary for the commands in which it bites.
 func (s *search) take(k checks.Canary, e evidence) {
+	if s.unseen[k.File] >= 0 {
+		if s.unseen[k.File]++; s.seen(e) {
+			s.unseen[k.File] = -1
+		}
+	}
 	for _, name := range s.hopes {
 		real, ok := of(e.Commands, name)
 		canary, ok2 := of(e.Canary, name)
@@ -243,6 +286,18 @@ func (s *search) take(k checks.Canary, e evidence) {
 			s.caught[name] = append(s.caught[name], k)
 		}
 	}
+}
+
+// seen reports whether the canary run differs from the other at all.
+func (s *search) seen(e evidence) bool {
+	for _, name := range s.hopes {
+		real, ok := of(e.Commands, name)
+		canary, ok2 := of(e.Canary, name)
+		if !ok || !ok2 || real.Exit != canary.Exit || real.Tests != canary.Tests || len(real.Passed) != len(canary.Passed) {
+			return true
+		}
+	}
+	return false
 }
 
 // apart reports whether a canary can be planted beside all others of its file.

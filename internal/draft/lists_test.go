@@ -81,7 +81,7 @@ func TestTake(t *testing.T) {
 	} {
 		s := &search{
 			hopes: []string{"unit"}, caught: map[string][]checks.Canary{}, lists: map[string]map[string]bool{"unit": {"a": true, "b": true}},
-			content: map[string][]byte{"f": []byte("x == 1\n")},
+			content: map[string][]byte{"f": []byte("x == 1\n")}, unseen: map[string]int{},
 		}
 		e := saw(t, "a b c", "")
 		e.Canary = saw(t, c.passed, c.failed).Canary
@@ -101,4 +101,39 @@ func TestTake(t *testing.T) {
 			t.Errorf("%s: two canaries in one place", name)
 		}
 	}
+}
+
+// What tests are named after is tried first, and what no test reads last, and
+// not for its own sake.
+func TestTurnsOfFiles(t *testing.T) {
+	s := &search{
+		plan:  &checks.Plan{Commands: []checks.Command{{Name: "unit", FailToPass: []string{"parse_list"}}}},
+		hunt:  Hunt{PerCommand: 1},
+		files: []string{"lib/frame.c", "parse_list.c", "print.c"}, queue: map[string][]checks.Canary{}, unseen: map[string]int{},
+		hopes: []string{"unit"}, caught: map[string][]checks.Canary{}, lists: map[string]map[string]bool{"unit": {"parse_list": true, "print": true}},
+		content: map[string][]byte{"print.c": []byte("1"), "lib/frame.c": []byte("1")},
+	}
+	for _, f := range s.files {
+		for _, c := range "abcdef" {
+			s.queue[f] = append(s.queue[f], checks.Canary{File: f, Old: string(c)})
+		}
+	}
+	turns := func(n int, want string) {
+		t.Helper()
+		var got []string
+		for _, k := range s.next(n) {
+			got = append(got, k.File)
+		}
+		if s := strings.Join(got, " "); s != want {
+			t.Errorf("tried %q, want %q", s, want)
+		}
+	}
+	turns(3, "parse_list.c print.c lib/frame.c")
+	for range 2 {
+		s.take(checks.Canary{File: "lib/frame.c", Old: "1", New: "2"}, saw(t, "parse_list print", ""))
+	}
+	e := saw(t, "parse_list print", "")
+	e.Canary = saw(t, "parse_list", "print").Canary
+	s.take(checks.Canary{File: "print.c", Old: "1", New: "2"}, e)
+	turns(4, "parse_list.c print.c parse_list.c print.c")
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"assay/internal/grade/checks"
+	"assay/internal/grade/report"
 	"assay/internal/image"
 	"assay/internal/job"
 	"assay/internal/sandbox"
@@ -131,6 +132,7 @@ func (r *runs) judge(t *task.Task) (Proof, error) {
 	p := Proof{V: 2, Level: r.cfg.Level, Task: t.Name, Digest: digest, ProvedAt: time.Now().UTC(), By: r.deps.Version}
 	passed := 0
 	failed := map[string]int{} // runs of gold in which a check failed
+	told := map[string]bool{}  // those that some report has as failed; the others were missing
 	for _, tr := range r.trials[t.Name] {
 		rec := tr.Record
 		p.Runs = append(p.Runs, Run{Agent: tr.Agent, Outcome: rec.Outcome, Cause: rec.Cause, Millis: tr.Millis()})
@@ -151,7 +153,7 @@ func (r *runs) judge(t *task.Task) (Proof, error) {
 			p.because("%s ended %s (%s) instead of fail", r.doing(tr.Agent), rec.Outcome, rec.Cause)
 		}
 		if gold {
-			if err := failures(tr, failed); err != nil {
+			if err := failures(tr, failed, told); err != nil {
 				return p, err
 			}
 			p.measure(t, rec)
@@ -168,7 +170,7 @@ func (r *runs) judge(t *task.Task) (Proof, error) {
 	}
 	sort.Strings(p.Unstable)
 	if len(p.Unstable) > 0 {
-		p.because("%d checks are unstable, the first %s: put them into tests/%s", len(p.Unstable), p.Unstable[0], checks.QuarantineFile)
+		p.because("%s", unstable(p.Unstable, told))
 	}
 	p.room()
 	if passed != r.cfg.Gold && len(p.Reasons) == 0 {
@@ -213,8 +215,26 @@ func stepDir(tr *store.Trial, st store.StepFiles) string {
 	return filepath.Join(tr.Dir, "steps", st.Step)
 }
 
-// failures counts, by check, the runs in which an expected one failed.
-func failures(tr *store.Trial, failed map[string]int) error {
+// unstable says what to do about checks that gold passes only sometimes. Of
+// those that failed and those that were missing the former are to blame: a test
+// that breaks its run off takes others with it, and no quarantine mends that.
+func unstable(ids []string, told map[string]bool) string {
+	var blame []string
+	for _, id := range ids {
+		if told[id] {
+			blame = append(blame, id)
+		}
+	}
+	if missing := len(ids) - len(blame); missing > 0 && len(blame) > 0 {
+		return fmt.Sprintf("%d checks are unstable: %d failed in some runs, %s first, and %d were missing there: if a failure ends the run, leave its test out of the command's line; else put them into tests/%s",
+			len(ids), len(blame), blame[0], missing, checks.QuarantineFile)
+	}
+	return fmt.Sprintf("%d checks are unstable, the first %s: put them into tests/%s", len(ids), ids[0], checks.QuarantineFile)
+}
+
+// failures counts, by check, the runs in which an expected one failed, in
+// either of a grading's runs; told are those that a report has.
+func failures(tr *store.Trial, failed map[string]int, told map[string]bool) error {
 	for _, st := range tr.Steps {
 		b, err := os.ReadFile(filepath.Join(stepDir(tr, st), "verifier", checks.VerdictFile))
 		if os.IsNotExist(err) {
@@ -227,10 +247,24 @@ func failures(tr *store.Trial, failed map[string]int) error {
 		if err != nil {
 			return fmt.Errorf("prove: verdict of %s: %w", tr.Name, err)
 		}
+		bad := map[string]bool{}
+		expected := map[string]bool{}
 		for _, l := range []checks.List{v.FailToPass, v.PassToPass} {
-			for id := range l.Failed {
-				failed[id]++
+			for id, status := range l.Failed {
+				bad[id] = true
+				told[id] = told[id] || status != string(report.Missing)
 			}
+			for _, id := range l.Passed {
+				expected[id] = true
+			}
+		}
+		for _, f := range v.Flags { // gold forges nothing: what differs in the canary run is unstable
+			if id := checks.Global(f.Command, f.ID); f.Kind == checks.FlagCanary && expected[id] {
+				bad[id], told[id] = true, true
+			}
+		}
+		for id := range bad {
+			failed[id]++
 		}
 	}
 	return nil
