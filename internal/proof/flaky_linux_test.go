@@ -66,7 +66,7 @@ func TestProveFindsUnstableChecks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p := proofs[0]; !p.Proved || len(p.Unstable) > 0 {
-		t.Errorf("unstable %q; %q", p.Unstable, p.said())
+	if p := proofs[0]; !p.Proved || len(p.Unstable) > 0 || !p.Local {
+		t.Errorf("local %t; unstable %q; %q", p.Local, p.Unstable, p.said())
 	}
 }

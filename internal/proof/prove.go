@@ -146,7 +146,10 @@ func (r *runs) judge(t *task.Task) (Proof, error) {
 		case gold && rec.Outcome == trial.Pass:
 			passed++
 			p.Image, p.Modes, p.Evidence = rec.Image.ID, rec.Modes, rec.Evidence
-			p.Local = p.Local || rec.Image.Source == image.HostName
+			// What stands upon "host" has this machine's files in it, too.
+			if im, err := job.ImageOf(r.goldDir, image.ID(rec.Image.ID)); rec.Image.Source == image.HostName || err == nil && len(im.Binds) > 0 {
+				p.Local = true
+			}
 		case gold:
 			p.because("gold ended %s (%s) %s", rec.Outcome, rec.Cause, rec.Detail)
 		case rec.Outcome != trial.Fail:
