@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"assay/internal/grade/checks"
-	"assay/internal/grade/report"
 	"assay/internal/image"
 	"assay/internal/job"
 	"assay/internal/sandbox"
@@ -255,7 +254,7 @@ func failures(tr *store.Trial, failed map[string]int, told map[string]bool) erro
 		for _, l := range []checks.List{v.FailToPass, v.PassToPass} {
 			for id, status := range l.Failed {
 				bad[id] = true
-				told[id] = told[id] || status != string(report.Missing)
+				told[id] = told[id] || status != checks.Missing
 			}
 			for _, id := range l.Passed {
 				expected[id] = true

@@ -105,6 +105,9 @@ type List struct {
 	Failed map[string]string `json:"failed"` // id to status; "missing" where no report has it
 }
 
+// Missing is the status of a check that no report has.
+const Missing = string(report.Missing)
+
 // Rate is the share that passed; 1 for an empty list.
 func (l List) Rate() float64 {
 	n := len(l.Passed) + len(l.Failed)
