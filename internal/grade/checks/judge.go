@@ -250,6 +250,11 @@ func (j *judge) evidence() trial.Evidence {
 			return trial.SelfReported
 		}
 	}
+	for _, s := range j.plan.State {
+		if s.Run != "" || s.NoProcess != "" {
+			return trial.SelfReported // by programs of a tree that the candidate's code ran in
+		}
+	}
 	return weakest
 }
 

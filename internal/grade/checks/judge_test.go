@@ -319,6 +319,10 @@ func TestRules(t *testing.T) {
 		{"separate alone", func(p *Plan, o *Observation) {
 			p.Commands, p.Milestones, p.Spec = p.Commands[1:], nil, nil
 		}, trial.CauseSolved, func(v Verdict) string { return want(string(v.Evidence), "separate") }},
+		{"a command's output", func(p *Plan, o *Observation) {
+			p.State = append(p.State, State{Name: "out", Run: "x"})
+			o.State = append(o.State, StateSeen{Name: "out", Held: true})
+		}, trial.CauseSolved, func(v Verdict) string { return want(string(v.Evidence), "self-reported") }},
 		{"self-reported", func(p *Plan, o *Observation) { p.Commands[0].Canaries = nil }, trial.CauseSolved, func(v Verdict) string { return want(string(v.Evidence), "self-reported") }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
