@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"context"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 
@@ -14,6 +15,9 @@ import (
 
 // order is what a command's runner needs for the order that was asked for.
 func (r Request) order(c checks.Command, env []string) ([]string, map[string][]byte, bool) {
+	if isolated(c) {
+		return nil, nil, false
+	}
 	all := slices.Concat(r.Image.Config.Env, env)
 	return report.Order(c.Report, r.Order, func(name string) string {
 		for _, kv := range slices.Backward(all) {
@@ -23,6 +27,25 @@ func (r Request) order(c checks.Command, env []string) ([]string, map[string][]b
 		}
 		return ""
 	})
+}
+
+// isolated reports whether a command's Python takes no variables, so that the
+// plugin of another order would be asked for and not found.
+func isolated(c checks.Command) bool {
+	words := append(strings.Fields(c.Run), c.Args...)
+	python := slices.IndexFunc(words, func(w string) bool { return strings.HasPrefix(path.Base(w), "python") })
+	if python < 0 || !strings.HasPrefix(string(c.Report), "pytest") {
+		return false
+	}
+	for _, w := range words[python+1:] {
+		if w == "-m" || !strings.HasPrefix(w, "-") {
+			return false
+		}
+		if !strings.HasPrefix(w, "--") && strings.ContainsAny(w, "IE") {
+			return true
+		}
+	}
+	return false
 }
 
 // reorder puts the files in place by which runners take their tests in another
