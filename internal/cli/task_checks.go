@@ -14,6 +14,7 @@ import (
 
 	"assay/internal/grade/checks"
 	"assay/task"
+	"assay/trial"
 )
 
 type taskChecksCmd struct {
@@ -190,7 +191,13 @@ func showPlan(s stepPlan) shownPlan {
 		add(shownCommand{Name: c.Name, Kind: "cases", Runs: runs, Evidence: "separate"})
 	}
 	if len(p.State) > 0 {
-		add(shownCommand{Name: checks.StateName, Kind: "state", Runs: fmt.Sprintf("%d assertions on the end state", len(p.State)), Evidence: "separate"})
+		weakest := trial.Separate
+		for _, s := range p.State {
+			if s.Evidence() == trial.SelfReported {
+				weakest = trial.SelfReported
+			}
+		}
+		add(shownCommand{Name: checks.StateName, Kind: "state", Runs: fmt.Sprintf("%d assertions on the end state", len(p.State)), Evidence: string(weakest)})
 	}
 	for _, m := range p.Milestones {
 		v.Groups["milestones"] = append(v.Groups["milestones"], group{m.Name, m.Checks})

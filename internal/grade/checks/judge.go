@@ -251,8 +251,8 @@ func (j *judge) evidence() trial.Evidence {
 		}
 	}
 	for _, s := range j.plan.State {
-		if s.Run != "" || s.NoProcess != "" {
-			return trial.SelfReported // by programs of a tree that the candidate's code ran in
+		if s.Evidence() == trial.SelfReported {
+			return trial.SelfReported
 		}
 	}
 	return weakest

@@ -30,6 +30,16 @@ func (c Command) Evidence() trial.Evidence {
 	return trial.SelfReported
 }
 
+// Evidence is what an assertion's result rests on: paths are looked at from
+// outside; a command's output, and the list of processes, come from programs
+// of a tree that the candidate's code ran in.
+func (s State) Evidence() trial.Evidence {
+	if s.Run != "" || s.NoProcess != "" {
+		return trial.SelfReported
+	}
+	return trial.Separate
+}
+
 // Evidence is the weakest of what the plan's checks will rest on.
 func (p *Plan) Evidence() trial.Evidence {
 	weakest := trial.Separate
@@ -39,6 +49,11 @@ func (p *Plan) Evidence() trial.Evidence {
 			return trial.SelfReported
 		case trial.Canaried:
 			weakest = trial.Canaried
+		}
+	}
+	for _, s := range p.State {
+		if s.Evidence() == trial.SelfReported {
+			return trial.SelfReported
 		}
 	}
 	return weakest
