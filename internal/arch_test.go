@@ -72,9 +72,9 @@ internal/toolserver:         internal/agent internal/inlet
 internal/agent/agenttest:    internal/agent internal/sandbox internal/image task trajectory trial
 
 internal/grade/report:
-internal/grade/checks:       internal/grade/report internal/strict trial internal/grade/program/inside
-internal/grade/program:      internal/grade/checks internal/grade/report internal/sandbox internal/image internal/grade/program/inside
-internal/grade/program/inside:
+internal/grade/checks:       internal/grade/report internal/strict trial internal/grade/program/drivers
+internal/grade/program:      internal/grade/checks internal/grade/report internal/sandbox internal/image internal/grade/program/drivers
+internal/grade/program/drivers:
 internal/grade/exploit:      internal/grade/checks internal/grade/report
 internal/grade:              task trial internal/sandbox internal/image internal/grade/checks internal/grade/report internal/grade/program
 internal/leak:               internal/image
@@ -168,7 +168,7 @@ func TestRoomsOfTestsHaveNamesOfTheirOwn(t *testing.T) {
 		if err == nil && d.IsDir() && (d.Name() == "testdata" || p != ".." && strings.HasPrefix(d.Name(), ".")) {
 			return filepath.SkipDir
 		}
-		if err != nil || !strings.HasSuffix(p, "_test.go") {
+		if err != nil || !strings.HasSuffix(p, ".go") {
 			return err
 		}
 		dir := filepath.Dir(p)

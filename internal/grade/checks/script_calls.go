@@ -3,13 +3,13 @@ package checks
 import (
 	"encoding/json"
 
-	"assay/internal/grade/program/inside"
+	"assay/internal/grade/program/drivers"
 )
 
 // calls tries a group of functions or queries by the judge in Python, in the
 // working directory, with the cases where they lie below tests/.
 func (s *scripter) calls(c Cases) {
-	s.here("cases.py", inside.Judge())
+	s.here("cases.py", drivers.Judge())
 	group, err := json.Marshal(map[string]any{
 		"name": c.Name, "call": c.Call, "source": c.Source, "compare": c.Compare,
 		"abs_tol": c.AbsTol, "rel_tol": c.RelTol, "timeout_sec": c.TimeSec,

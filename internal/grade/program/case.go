@@ -13,7 +13,7 @@ import (
 	"unicode"
 
 	"assay/internal/grade/checks"
-	"assay/internal/grade/program/inside"
+	"assay/internal/grade/program/drivers"
 )
 
 // Suite is a group of cases as a plan and its files below tests/ have it.
@@ -153,7 +153,7 @@ func Parse(data []byte, g checks.Cases) ([]Case, error) {
 }
 
 // Languages are the words of a group's "call".
-var languages = []string{inside.Python, inside.JavaScript, inside.Go, inside.SQL}
+var languages = []string{drivers.Python, drivers.JavaScript, drivers.Go, drivers.SQL}
 
 func valid(g checks.Cases) error {
 	switch {
@@ -171,7 +171,7 @@ func valid(g checks.Cases) error {
 
 func checkMode(g checks.Cases, m Mode) error {
 	modes := Modes(g.Call != "")
-	if g.Call == inside.SQL {
+	if g.Call == drivers.SQL {
 		modes = []Mode{SQL}
 	}
 	if m == "" || slices.Contains(modes, m) {
@@ -300,7 +300,7 @@ func parseCase(data []byte, g checks.Cases) (Case, error) {
 	switch g.Call {
 	case "":
 		c.program(f)
-	case inside.SQL:
+	case drivers.SQL:
 		c.query(f, g)
 	default:
 		c.function(f, g)
@@ -313,12 +313,12 @@ func (c *Case) defaults(f *fields, g checks.Cases) {
 		c.Mode = Mode(g.Compare)
 	}
 	if c.Mode == "" {
-		c.Mode = map[string]Mode{"": Text, inside.SQL: SQL}[g.Call]
+		c.Mode = map[string]Mode{"": Text, drivers.SQL: SQL}[g.Call]
 	}
 	if c.Mode == "" {
 		c.Mode = Exact
 	}
-	c.Equal = Equality{Abs: f.float("abs_tol", g.AbsTol), Rel: f.float("rel_tol", g.RelTol), Bools: g.Call == inside.Python}
+	c.Equal = Equality{Abs: f.float("abs_tol", g.AbsTol), Rel: f.float("rel_tol", g.RelTol), Bools: g.Call == drivers.Python}
 	if c.Mode == Numbers && c.Equal.Abs == 0 && c.Equal.Rel == 0 {
 		c.Equal.Abs, c.Equal.Rel = DefaultTolerance, DefaultTolerance
 	}
@@ -383,7 +383,7 @@ func (c *Case) function(f *fields, g checks.Cases) {
 		if len(c.Funcs) == 0 || slices.ContainsFunc(c.Funcs, func(n string) bool { return !funcName.MatchString(n) }) {
 			f.fail("a script names the functions of the candidate that it calls: funcs")
 		}
-		if g.Call != inside.Python {
+		if g.Call != drivers.Python {
 			f.fail("a script is Python, and this group calls %s", g.Call)
 		}
 		return
@@ -435,7 +435,7 @@ func parseCall(f *fields, name string, g checks.Cases) Call {
 	} else if v.Kind != Invalid {
 		f.fail("args is not a list")
 	}
-	if c.Kwargs = plain("kwargs"); c.Kwargs.Kind != Invalid && (c.Kwargs.Kind != Dict || g.Call != inside.Python) {
+	if c.Kwargs = plain("kwargs"); c.Kwargs.Kind != Invalid && (c.Kwargs.Kind != Dict || g.Call != drivers.Python) {
 		f.fail("kwargs is an object, and for Python alone")
 	}
 	c.Want = plain("want")

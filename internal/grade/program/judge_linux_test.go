@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"assay/internal/grade/program/inside"
+	"assay/internal/grade/program/drivers"
 	"assay/internal/grade/report"
 	"assay/internal/sandbox"
 )
@@ -31,7 +31,7 @@ func (p *place) sameInContainer(s Suite, files map[string]string, got map[string
 		p.t.Fatal(err)
 	}
 	defer sb.Close()
-	tests := map[string]string{"judge.py": inside.Judge(), "cases.ndjson": p.lines}
+	tests := map[string]string{"judge.py": drivers.Judge(), "cases.ndjson": p.lines}
 	args := []string{"python3", "-I", "-B", "/tests/judge.py", "", "/tests/cases.ndjson"}
 	if s.Reference != nil {
 		tests["reference"] = string(s.Reference)
@@ -90,7 +90,7 @@ func TestJudgesCompareAlike(t *testing.T) {
 	dir := t.TempDir()
 	main := "\ndef main(argv):\n    for line in sys.stdin:\n        m, a, r, b, x, y = parse(line)\n" +
 		"        print('true' if Equality(a, r, b).compare(m, plain(x), plain(y)) else 'false')\n\n"
-	code := strings.Replace(inside.Judge(), "\nif __name__", main+"\nif __name__", 1)
+	code := strings.Replace(drivers.Judge(), "\nif __name__", main+"\nif __name__", 1)
 	if err := os.WriteFile(filepath.Join(dir, "judge.py"), []byte(code), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +139,7 @@ func TestJudgesOrderAlike(t *testing.T) {
 		fmt.Fprintf(&in, "%q\n", q)
 		fmt.Fprintf(&want, "%v\n", Orders(q))
 	}
-	code := strings.Replace(inside.Judge(), "\nif __name__", "\ndef main(argv):\n    for line in sys.stdin:\n        print('true' if orders(json.loads(line)) else 'false')\n\nif __name__", 1)
+	code := strings.Replace(drivers.Judge(), "\nif __name__", "\ndef main(argv):\n    for line in sys.stdin:\n        print('true' if orders(json.loads(line)) else 'false')\n\nif __name__", 1)
 	file := filepath.Join(t.TempDir(), "judge.py")
 	if err := os.WriteFile(file, []byte(code), 0o644); err != nil {
 		t.Fatal(err)

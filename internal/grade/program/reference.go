@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"assay/internal/grade/program/inside"
+	"assay/internal/grade/program/drivers"
 )
 
 // expected are the outcomes of a reference's calls, by the ids of their cases.
@@ -25,7 +25,7 @@ func (e *refError) Unwrap() error { return e.err }
 
 // needs reports whether a case asks the reference.
 func (c *Case) needs(call string) bool {
-	if call == inside.SQL {
+	if call == drivers.SQL {
 		return c.Table == nil
 	}
 	for i := range c.Calls {
@@ -82,7 +82,7 @@ func (s *stand) ask(ctx context.Context, c *Case) ([]outcome, error) {
 	defer cancel()
 	var all []outcome
 	var err error
-	if s.r.Suite.Group.Call == inside.SQL {
+	if s.r.Suite.Group.Call == drivers.SQL {
 		var one outcome
 		if one, err = s.table(limited, c, string(s.r.Suite.Reference)); err == nil {
 			if one.raised != nil {

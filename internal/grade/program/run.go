@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"assay/internal/grade/checks"
-	"assay/internal/grade/program/inside"
+	"assay/internal/grade/program/drivers"
 	"assay/internal/grade/report"
 	"assay/internal/image"
 	"assay/internal/sandbox"
@@ -160,7 +160,7 @@ func (c *court) try(ctx context.Context, again bool, i int) (report.Test, error)
 		t, err = c.program(ctx, one)
 	case one.Script != "":
 		t, err = c.script(limited, one)
-	case c.r.Suite.Group.Call == inside.SQL:
+	case c.r.Suite.Group.Call == drivers.SQL:
 		t, err = c.query(limited, one, c.want[one.ID])
 	default:
 		t, err = c.calls(limited, one, c.want[one.ID])

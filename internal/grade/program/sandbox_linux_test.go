@@ -12,7 +12,7 @@ import (
 
 	"assay/internal/doctor"
 	"assay/internal/grade/checks"
-	"assay/internal/grade/program/inside"
+	"assay/internal/grade/program/drivers"
 	"assay/internal/grade/report"
 	"assay/internal/image"
 	"assay/internal/sandbox"
@@ -156,7 +156,7 @@ func (p *place) warmGo() {
 		p.t.Skipf("no go in a sandbox: %v", err)
 	}
 	dir := p.t.TempDir()
-	driver := inside.GoDriver("warm", nil)
+	driver := drivers.GoDriver("warm", nil)
 	if err := errors.Join(os.WriteFile(filepath.Join(dir, "warm_test.go"), []byte(driver), 0o644), os.WriteFile(filepath.Join(dir, "go.mod"), []byte("module warm\n\ngo 1.24\n"), 0o644)); err != nil {
 		p.t.Fatal(err)
 	}

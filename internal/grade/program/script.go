@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"assay/internal/grade/program/inside"
+	"assay/internal/grade/program/drivers"
 	"assay/internal/grade/report"
 )
 
@@ -16,7 +16,7 @@ func (r *Request) newTester(ctx context.Context) (*stand, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &stand{r: r, sb: sb, driver: inside.Tester()}
+	s := &stand{r: r, sb: sb, driver: drivers.Tester()}
 	if s.snap, err = sb.Snapshot(ctx); err != nil {
 		sb.Close()
 		return nil, err

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"assay/internal/grade/program/inside"
+	"assay/internal/grade/program/drivers"
 	"assay/internal/image"
 	"assay/internal/sandbox"
 )
@@ -59,9 +59,9 @@ func (s *stand) prepare(ctx context.Context, overlay []byte) error {
 			return err
 		}
 	}
-	s.driver = inside.Driver(g.Call, g.Source)
-	if g.Call == inside.Go {
-		s.driver = inside.Driver(g.Call, inside.GoBinary)
+	s.driver = drivers.Driver(g.Call, g.Source)
+	if g.Call == drivers.Go {
+		s.driver = drivers.Driver(g.Call, drivers.GoBinary)
 		if err := s.build(ctx); err != nil {
 			return err
 		}
@@ -116,8 +116,8 @@ func (s *stand) build(ctx context.Context) error {
 		s.broken = s.r.Suite.Group.Source + " has no package clause"
 		return nil
 	}
-	driver := inside.GoDriver(string(m[1]), s.funcs())
-	cmd := s.command([]string{"/bin/sh", "-c", inside.GoBuild})
+	driver := drivers.GoDriver(string(m[1]), s.funcs())
+	cmd := s.command([]string{"/bin/sh", "-c", drivers.GoBuild})
 	cmd.Dir = image.Path(path.Dir(source))
 	res, err := sandbox.Exec(ctx, s.sb, cmd, sandbox.ExecOptions{Stdin: strings.NewReader(driver), Timeout: buildTime})
 	switch {

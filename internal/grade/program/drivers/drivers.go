@@ -1,8 +1,8 @@
-// Package inside holds what runs in a sandbox or a container when cases are
+// Package drivers holds what runs in a sandbox or a container when cases are
 // judged: drivers that call a candidate's functions, and a judge in Python for
 // places where assay itself is not. It is data: nothing here is run by this
 // process, and nothing here holds what a case expects.
-package inside
+package drivers
 
 import (
 	_ "embed"
