@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	if code, handled := ns.Main(os.Args); handled {
 		os.Exit(code)
 	}
-	if code, handled := drivers.Main(os.Args); handled {
+	if code, handled := inside.Main(os.Args); handled {
 		os.Exit(code)
 	}
 	if code, handled := hostile.Main(os.Args, arenaHost()); handled {

@@ -46,7 +46,7 @@ func TestGateThroughProxyBehindTLS(t *testing.T) {
 	inside, host := net.Pipe()
 	done := make(chan struct{})
 	go func() { defer close(done); g.Proxy(context.Background(), host) }()
-	defer func() { drivers.Close(); <-done }()
+	defer func() { inside.Close(); <-done }()
 	if _, err := io.WriteString(inside, "CONNECT good.example:443 HTTP/1.1\r\nHost: good.example:443\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
