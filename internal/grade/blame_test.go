@@ -17,11 +17,12 @@ func TestNoWorkIsInfra(t *testing.T) {
 			plan, run string
 			want      trial.Cause
 			walls     bool
+			evidence  trial.Evidence
 		}{
-			"report in a ring": {suitePlan, `rm -rf "$R/logs/verifier"; ln -s verifier "$R/logs/verifier"; exit 1`, trial.CauseMissingTest, false},
-			"report too deep":  {suitePlan, `rm -rf "$R/logs/verifier"; ln -s $(printf 'x/%.0s' $(seq 1500)) "$R/logs/verifier"; exit 1`, trial.CauseMissingTest, false},
-			"path in a ring":   {state, `ln -s ring ring; . "$R/tests/suite.sh"`, trial.CauseTestMismatch, false},
-			"no shell":         {state, `mkdir ring; echo >ring/x; . "$R/tests/suite.sh"; s=$?; rm -rf /bin; exit $s`, trial.CauseRegression, true},
+			"report in a ring": {suitePlan, `rm -rf "$R/logs/verifier"; ln -s verifier "$R/logs/verifier"; exit 1`, trial.CauseMissingTest, false, trial.Canaried},
+			"report too deep":  {suitePlan, `rm -rf "$R/logs/verifier"; ln -s $(printf 'x/%.0s' $(seq 1500)) "$R/logs/verifier"; exit 1`, trial.CauseMissingTest, false, trial.Canaried},
+			"path in a ring":   {state, `ln -s ring ring; . "$R/tests/suite.sh"`, trial.CauseTestMismatch, false, trial.SelfReported},
+			"no shell":         {state, `mkdir ring; echo >ring/x; . "$R/tests/suite.sh"; s=$?; rm -rf /bin; exit $s`, trial.CauseRegression, true, trial.SelfReported},
 		} {
 			if c.walls && !w.walls {
 				continue
@@ -29,7 +30,7 @@ func TestNoWorkIsInfra(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				w := w.of(t)
 				plan := strings.Replace(c.plan, `run = '. "$R/tests/suite.sh"'`, `run = ". ./run.sh"`, 1)
-				w.judged(w.planned(w.agent("echo new >main.txt; cat >run.sh <<'END'\n"+c.run+"\nEND\n"), plan), c.want, trial.Canaried)
+				w.judged(w.planned(w.agent("echo new >main.txt; cat >run.sh <<'END'\n"+c.run+"\nEND\n"), plan), c.want, c.evidence)
 			})
 		}
 	})

@@ -30,6 +30,8 @@ func clocked(ctx context.Context, limit time.Duration) (context.Context, *deadli
 	ctx, end := context.WithCancelCause(ctx)
 	d := &deadline{end: end, left: limit, since: time.Now()}
 	if limit > 0 {
+		d.mu.Lock() // a limit can be over before the timer has a name
+		defer d.mu.Unlock()
 		d.timer = time.AfterFunc(limit, func() { d.stop(agent.ErrDeadline) })
 	}
 	return ctx, d
