@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -261,7 +262,11 @@ func (l *loader) stepLayout(s *StepConfig, tell func(path, message, remedy strin
 	}
 	script, ok := l.script(s, "tests", "test", v.os)
 	if !ok {
-		tell(script, "missing", "add the verifier's script")
+		remedy := "add the verifier's script"
+		if l.t.exists(path.Join(path.Dir(script), "checks.toml")) {
+			remedy += "; assay task checks script --write makes it of the check plan"
+		}
+		tell(script, "missing", remedy)
 		return nil
 	}
 	isDir := l.t.isDir(script)
