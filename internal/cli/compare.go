@@ -47,13 +47,9 @@ func (c *compareCmd) Run(ctx *boundCtx, a *app, g *grammar) error {
 	if err != nil {
 		return usage(err)
 	}
-	var views []*store.View
-	for _, dir := range c.Jobs {
-		v, err := store.Read(dir)
-		if err != nil {
-			return usage(err)
-		}
-		views = append(views, v)
+	views, err := readJobs(c.Jobs)
+	if err != nil {
+		return usage(err)
 	}
 	r, err := compare.Compare(views, compare.Options{By: compare.By(c.By), Arms: c.Arms, Baseline: c.Baseline, Across: c.Across, Labels: taskLabels()})
 	if err != nil {

@@ -214,3 +214,16 @@ func readTrajectory(name string) (*trajectory.Trajectory, error) {
 	}
 	return t, nil
 }
+
+// readJobs reads several jobs' directories.
+func readJobs(dirs []string) ([]*store.View, error) {
+	var views []*store.View
+	for _, dir := range dirs {
+		v, err := store.Read(dir)
+		if err != nil {
+			return nil, err
+		}
+		views = append(views, v)
+	}
+	return views, nil
+}

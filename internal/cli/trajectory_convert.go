@@ -68,13 +68,9 @@ func (c *trajectoryConvertCmd) Run(a *app, g *grammar) error {
 	if err != nil {
 		return usage(err)
 	}
-	var views []*store.View
-	for _, dir := range c.Jobs {
-		v, err := store.Read(dir)
-		if err != nil {
-			return usage(err)
-		}
-		views = append(views, v)
+	views, err := readJobs(c.Jobs)
+	if err != nil {
+		return usage(err)
 	}
 	sum := conversion{Out: c.Out, Form: c.To, Lost: dataset.Lost{}}
 	err = c.into(a.Stdout, func(w io.Writer) error {
