@@ -78,6 +78,15 @@ internal/grade/program/drivers:
 internal/grade/exploit:      internal/grade/checks internal/grade/report
 internal/grade:              task trial internal/sandbox internal/image internal/grade/checks internal/grade/report internal/grade/program
 internal/leak:               internal/image
+internal/syntax:
+internal/repo:              internal/grade/checks internal/grade/report internal/image internal/strict internal/syntax
+internal/repo/setup:        internal/repo internal/grade/checks internal/grade/report internal/image internal/sandbox internal/image/dockerfile internal/strict internal/leak
+internal/forge/decide:      internal/repo internal/grade/checks internal/grade/report internal/image internal/sandbox
+internal/forge:             task trial internal/repo internal/image internal/sandbox internal/job internal/store internal/proof internal/draft internal/leak internal/grade/checks internal/grade/report
+internal/forge/mutate:      internal/forge internal/forge/decide internal/repo internal/image internal/syntax
+internal/forge/invert:      internal/forge internal/repo internal/image internal/sandbox
+internal/forge/history:     internal/forge internal/forge/decide internal/repo internal/image internal/syntax
+internal/label:             task internal/image internal/syntax internal/grade/checks
 internal/foreign:            task trial internal/job internal/store internal/image internal/sandbox
 internal/draft:              task internal/job internal/store internal/image internal/grade/checks internal/grade/report
 internal/proof:              task trial internal/job internal/store internal/image internal/sandbox internal/grade/checks internal/leak

@@ -354,8 +354,11 @@ func (b *Backend) stream(ctx context.Context, q request, move func(*os.File) err
 	_, fds, err := b.callThenClose(ctx, q, theirs)
 	closeFDs(fds)
 	if ctx.Err() != nil {
-		// The other side may be a reader that never ends: it is left to its end.
 		ours.Close()
+		if !up {
+			<-moved // what move writes to is the caller's again; closing ended its reading
+		}
+		// What move reads may never end: it is left to its end.
 		return fmt.Errorf("%s: %w", q.Op, context.Cause(ctx))
 	}
 	if merr := <-moved; merr != nil {
