@@ -79,7 +79,7 @@ internal/grade/exploit:      internal/grade/checks internal/grade/report
 internal/grade:              task trial internal/sandbox internal/image internal/grade/checks internal/grade/report internal/grade/program
 internal/leak:               internal/image
 internal/syntax:
-internal/repo:              internal/grade/checks internal/grade/report internal/image internal/strict internal/syntax
+internal/repo:              internal/grade/checks internal/grade/report internal/image internal/sandbox internal/strict internal/syntax
 internal/repo/setup:        internal/repo internal/grade/checks internal/grade/report internal/image internal/sandbox internal/image/dockerfile internal/strict internal/leak
 internal/forge/decide:      internal/repo internal/grade/checks internal/grade/report internal/image internal/sandbox
 internal/forge:             task trial internal/repo internal/image internal/sandbox internal/job internal/store internal/proof internal/draft internal/leak internal/grade/checks internal/grade/report
