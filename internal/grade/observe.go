@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"path"
 	"path/filepath"
@@ -274,9 +275,15 @@ func (o *observer) observe(ctx context.Context) (checks.Observation, *evidence, 
 	case o.Beside == nil && o.draw.canaryFirst(): // services remember what the first run did
 		slices.Reverse(runs)
 	}
-	for _, run := range runs {
+	for i, run := range runs {
+		begin := time.Now()
 		if err := run(); err != nil {
 			return checks.Observation{}, nil, err
+		}
+		if i+1 < len(runs) {
+			if err := blur(ctx, time.Since(begin)); err != nil {
+				return checks.Observation{}, nil, err
+			}
 		}
 	}
 	obs := checks.Observation{
@@ -307,6 +314,18 @@ func (o *observer) observe(ctx context.Context) (checks.Observation, *evidence, 
 		}
 	}
 	return obs, o.evidence(obs, real, canary), nil
+}
+
+// blur waits for a time that nobody can guess, at most as long as the first of
+// two runs took: all that the second learns from its clock is when the first
+// ended, which code of the first may choose, and so spell a message with.
+func blur(ctx context.Context, took time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(rand.N(took + 1)):
+		return nil
+	}
 }
 
 // hidden reports whether one of the chosen canaries stands in a file that is
