@@ -75,6 +75,9 @@ func (p *Plan) Wishes() []Wish {
 		for _, w := range c.runWishes() {
 			all = append(all, p.at(w, c.Name))
 		}
+		if w, ok := p.configWish(c); ok {
+			all = append(all, p.at(w, c.Name))
+		}
 		for _, k := range c.Canaries {
 			for _, id := range k.Breaks {
 				broken[Global(c.Name, id)] = true

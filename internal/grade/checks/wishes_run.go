@@ -3,7 +3,10 @@ package checks
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
+
+	"assay/internal/grade/report"
 )
 
 var (
@@ -13,6 +16,42 @@ var (
 	stopsEarly = regexp.MustCompile(`(^|\s)(-x|--exitfirst|--maxfail(=|\s+)1|--bail(=(1|true))?|-failfast|--failfast|--fail-fast|-ff|--stop-on-failure|-Dsurefire\.skipAfterFailureCount=1)(\s|$)`)
 	cargoTest  = regexp.MustCompile(`\bcargo\s+(nextest\s+run|test)\b`)
 )
+
+// configs are the files by which a runner's behaviour can be changed from
+// within the working directory, the usual one first, and flags that name another.
+var configs = map[report.Format]struct {
+	files []string
+	named *regexp.Regexp
+}{
+	"pytest":         {[]string{"pytest.ini", "tox.ini", "setup.cfg", "pyproject.toml", "conftest.py"}, regexp.MustCompile(`(^|\s)(-c|--config-file)(=|\s)`)},
+	"pytest-log":     {[]string{"pytest.ini", "tox.ini", "setup.cfg", "pyproject.toml", "conftest.py"}, regexp.MustCompile(`(^|\s)(-c|--config-file)(=|\s)`)},
+	"jest":           {[]string{"jest.config.js", "jest.config.json", "package.json"}, regexp.MustCompile(`(^|\s)(-c|--config)(=|\s)`)},
+	"vitest":         {[]string{"vitest.config.ts", "vitest.config.js", "vite.config.ts", "vite.config.js"}, regexp.MustCompile(`(^|\s)(-c|--config)(=|\s)`)},
+	"mocha":          {[]string{".mocharc.json", ".mocharc.yml", ".mocharc.js", "package.json"}, regexp.MustCompile(`(^|\s)--(config|no-config)(=|\s|$)`)},
+	report.CargoTest: {[]string{".cargo/config.toml"}, nil},
+	report.Nextest:   {[]string{".config/nextest.toml", ".cargo/config.toml"}, regexp.MustCompile(`(^|\s)--config-file(=|\s)`)},
+}
+
+// configWish says which of its runner's files the work may change.
+func (p *Plan) configWish(c Command) (Wish, bool) {
+	k, ok := configs[c.Report]
+	if !ok || k.named != nil && k.named.MatchString(strings.Join(append([]string{c.Run}, c.Args...), " ")) {
+		return Wish{}, false
+	}
+	var open []string
+	for _, f := range k.files {
+		if !slices.ContainsFunc(p.Protected, func(at string) bool { return Matches(at, "/w", "/w/"+f) }) {
+			open = append(open, f)
+		}
+	}
+	if len(open) == 0 || len(open) < len(k.files) && slices.Contains(p.Protected, k.files[0]) {
+		return Wish{}, false
+	}
+	return Wish{
+		Rule: "runner-config", Message: fmt.Sprintf("the work may change what steers the runner of %q (%s), and a line there, such as an end at the first failure, makes even right work void", c.Name, strings.Join(open, ", ")),
+		Remedy: "add these files to protected; one that is not there stays away",
+	}, true
+}
 
 // runWishes are what a command's line leaves to be wished. With canaries both
 // make honest work void: in that run some tests fail, as they must.

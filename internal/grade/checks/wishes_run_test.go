@@ -3,6 +3,8 @@ package checks
 import (
 	"strings"
 	"testing"
+
+	"assay/internal/grade/report"
 )
 
 func TestRunWishes(t *testing.T) {
@@ -38,5 +40,28 @@ func TestRunWishes(t *testing.T) {
 	}
 	if c := (Command{Args: []string{"pytest", "-x"}, Canaries: []Canary{{}}}); len(c.runWishes()) != 1 {
 		t.Error("arguments are not looked at")
+	}
+}
+
+func TestConfigWishes(t *testing.T) {
+	for _, c := range []struct {
+		format, line string
+		protected    []string
+		wish         bool
+	}{
+		{"pytest", "pytest tests", nil, true},
+		{"pytest-log", "pytest tests", []string{"tests"}, true},
+		{"pytest", "pytest tests", []string{"pytest.ini"}, false}, // comes before all others
+		{"pytest", "pytest -c /tests/pytest.ini tests", nil, false},
+		{"jest", "npx jest", []string{"jest.config.*", "package.json"}, false},
+		{"mocha", "npx mocha --no-config", nil, false},
+		{"cargo-test", "cargo test --no-fail-fast", nil, true},
+		{"go-test", "go test -json ./...", nil, false},
+		{"", "make check", nil, false},
+	} {
+		p := Plan{Protected: c.protected}
+		if _, ok := p.configWish(Command{Name: "unit", Run: c.line, Report: report.Format(c.format)}); ok != c.wish {
+			t.Errorf("%+v: %v", c, ok)
+		}
 	}
 }
