@@ -1,0 +1,3 @@
+package invert
+
+func files() []Operator { return nil }

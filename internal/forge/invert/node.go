@@ -1,0 +1,3 @@
+package invert
+
+func node() []Operator { return nil }
