@@ -79,10 +79,11 @@ internal/grade/exploit:      internal/grade/checks internal/grade/report
 internal/grade:              task trial internal/sandbox internal/image internal/grade/checks internal/grade/report internal/grade/program
 internal/leak:               internal/image
 internal/syntax:
+internal/gitdir:
 internal/repo:              internal/grade/checks internal/grade/report internal/image internal/sandbox internal/strict internal/syntax
 internal/repo/setup:        internal/repo internal/grade/checks internal/grade/report internal/image internal/sandbox internal/image/dockerfile internal/strict internal/leak
 internal/forge/decide:      internal/repo internal/grade/checks internal/grade/report internal/image internal/sandbox
-internal/forge:             task trial internal/repo internal/image internal/sandbox internal/job internal/store internal/proof internal/draft internal/leak internal/grade/checks internal/grade/report
+internal/forge:             task internal/gitdir internal/repo internal/image internal/sandbox internal/job internal/store internal/proof internal/draft internal/grade/checks
 internal/forge/mutate:      internal/forge internal/forge/decide internal/repo internal/image internal/syntax
 internal/forge/invert:      internal/forge internal/repo internal/image internal/sandbox
 internal/forge/history:     internal/forge internal/forge/decide internal/repo internal/image internal/syntax

@@ -24,13 +24,22 @@ type Edit struct {
 	UID  int        `json:"uid,omitempty"`
 	GID  int        `json:"gid,omitempty"`
 	Link string     `json:"link,omitempty"`
-	Data []byte     `json:"data,omitempty"`  // of a file
-	From string     `json:"from,omitempty"`  // instead of Data: the same bytes as this path of the healthy image has
-	Time int64      `json:"mtime,omitempty"` // seconds; 0: that of the path before, or of the directory it is in
+	Data []byte     `json:"data,omitempty"` // of a file
+	From string     `json:"from,omitempty"` // instead of Data: the same bytes as this path of the healthy image has
+	// Xattrs are extended attributes; values are bytes.
+	Xattrs map[string][]byte `json:"xattrs,omitempty"`
+	// Time is when it was changed, in seconds, with Nanos. Zero of a new path:
+	// as the directory it is in. Zero of a changed one: a second before the old
+	// time, so that byte code made of the old content is not taken for current
+	// and the time does not show the place; where build tools compare times
+	// (see Times), later than the whole image instead.
+	Time  int64 `json:"mtime,omitempty"`
+	Nanos int32 `json:"mtime_ns,omitempty"`
 }
 
-// Delta is a set of edits, in an order in which they can be made. Its inverse
-// over a known tree is exact: what stood at each path before.
+// Delta is a set of edits: no path twice, none below one that is removed or
+// becomes anything but a directory. A directory keeps what it holds. Its
+// inverse over a known tree is exact: what stood at each path before.
 type Delta []Edit
 
 // Grade says what crosses to the grader, as task.GradeKind does.
@@ -90,8 +99,11 @@ type World struct {
 	Images  *image.Store
 	Backend sandbox.Backend
 	Git     string // path of a local clone with history; empty: there is none
-	Seed    uint64
-	Say     func(format string, args ...any) // never nil
+	// Cache is a directory of the generator's own, kept from run to run; empty:
+	// there is none.
+	Cache string
+	Seed  uint64
+	Say   func(format string, args ...any) // never nil
 }
 
 // Generator proposes candidates.
@@ -101,4 +113,27 @@ type Generator interface {
 	// there are none or yield returns an error, which it returns. Equal worlds
 	// give equal candidates.
 	Propose(ctx context.Context, w *World, yield func(Candidate) error) error
+}
+
+// Seen is what the bite run showed of a candidate: stable tests that no longer
+// pass, in the order of the suite.
+type Seen struct {
+	Failed []Failure
+	Passed int    // stable tests that still pass
+	Mute   bool   // no command left a report: nothing could be built, started or collected
+	Output string // the last lines that the first failing command printed; its own words, cut
+}
+
+// Failure is a stable test that does not pass in the broken state.
+type Failure struct {
+	ID      string // "COMMAND:ID"
+	File    string // relative to the working directory, where known
+	Status  string // "failed", "error", "missing", …
+	Message string // the report's, cut
+}
+
+// Describer is a Generator that words its statements by what users would see.
+// It is asked where a candidate has none; without it the forge writes one.
+type Describer interface {
+	Describe(w *World, c Candidate, seen Seen) Statement
 }

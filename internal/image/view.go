@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 )
 
 // View is what a stack of layers looks like when they lie upon each other,
@@ -224,6 +225,29 @@ func (v *View) Lstat(p string) (Entry, error) {
 		return Entry{}, err
 	}
 	return n.Entry, nil
+}
+
+// ModTime is when a name was changed, as its layer has it on disk; zero for
+// what lies on no disk: devices, and a root that no layer describes.
+func (v *View) ModTime(p string) (time.Time, error) {
+	n, err := v.find("modtime", p)
+	if err != nil {
+		return time.Time{}, err
+	}
+	switch {
+	case n.layer == "", n.Type == TypeChar, n.Type == TypeBlock, n.Type == TypeSocket:
+		return time.Time{}, nil
+	}
+	r, err := os.OpenRoot(string(v.s.Dir(n.layer)))
+	if err != nil {
+		return time.Time{}, fmt.Errorf("layer %s: %w", n.layer.Short(), err)
+	}
+	defer r.Close()
+	fi, err := r.Lstat(n.Path)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("layer %s: %w", n.layer.Short(), err)
+	}
+	return fi.ModTime(), nil
 }
 
 const maxLinks = 40 // as Linux
