@@ -79,6 +79,7 @@ internal/grade/exploit:      internal/grade/checks internal/grade/report
 internal/grade:              task trial internal/sandbox internal/image internal/grade/checks internal/grade/report internal/grade/program
 internal/leak:               internal/image
 internal/syntax:
+internal/syntax/syntaxtest:  internal/syntax
 internal/gitdir:
 internal/repo:              internal/grade/checks internal/grade/report internal/image internal/sandbox internal/strict internal/syntax
 internal/repo/setup:        internal/repo internal/grade/checks internal/grade/report internal/image internal/sandbox internal/image/dockerfile internal/strict internal/leak

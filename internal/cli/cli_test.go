@@ -91,10 +91,17 @@ func TestScripts(t *testing.T) {
 			e.Setenv("ASSAY_STORE", store)
 			e.Setenv("HOME", e.WorkDir)
 			e.Setenv("GORACE", os.Getenv("GORACE"))
+			e.Setenv("ASSAY_GRAMMARS", os.Getenv("ASSAY_GRAMMARS"))
 			e.Setenv("REGISTRY", reg)
 			e.Setenv("ROOTFS", rootfs)
 			e.Setenv("FRESH", fresh)
 			return nil
+		},
+		Condition: func(c string) (bool, error) {
+			if c != "grammars" { // of internal/syntax
+				return false, fmt.Errorf("no condition %q", c)
+			}
+			return os.Getenv("ASSAY_GRAMMARS") != "", nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits":  exits,

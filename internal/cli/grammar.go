@@ -29,6 +29,7 @@ type grammar struct {
 
 	Task   taskCmd   `cmd:"" group:"tasks" help:"Lint, show, scaffold and prove tasks."`
 	Import importCmd `cmd:"" group:"tasks" help:"Turn a data set into task directories."`
+	Repo   repoCmd   `cmd:"" group:"tasks" help:"Repositories that tasks are made of."`
 	Image  imageCmd  `cmd:"" group:"tasks" help:"Get, build, inspect and remove images."`
 
 	Agent      agentCmd      `cmd:"" group:"runs" help:"List, install and try agents."`
