@@ -1,0 +1,205 @@
+package decide
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"assay/internal/grade/report"
+	"assay/internal/image"
+	"assay/internal/sandbox"
+)
+
+// cold runs the suite's own command, each time on a fresh healthy tree: for
+// what no other driver knows, and as the measure of the others.
+type cold struct {
+	d  *Decider
+	c  *command
+	sb sandbox.Sandbox
+}
+
+func newCold(ctx context.Context, d *Decider, c *command) (driver, error) {
+	sb, err := d.box(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &cold{d, c, sb}, nil
+}
+
+func (k *cold) close() error { return k.sb.Close() }
+
+func (k *cold) run(ctx context.Context, rs []*request, tell func(*request, outcome)) error {
+	for _, r := range rs {
+		release := k.d.turn(r.alone)
+		o, err := k.one(ctx, r)
+		release()
+		if err != nil {
+			return err
+		}
+		tell(r, o)
+	}
+	return nil
+}
+
+const maxReport = 16 << 20 // bytes of what a command prints or leaves
+
+func (k *cold) one(ctx context.Context, r *request) (o outcome, err error) {
+	began := time.Now()
+	defer func() { o.took = time.Since(began) }()
+	if err := k.sb.Reset(ctx, ""); err != nil {
+		return o, err
+	}
+	if len(r.files) > 0 {
+		if err := k.d.put(ctx, k.sb, r.files); err != nil {
+			return o, err
+		}
+	}
+	limit := k.d.limit(k.c)
+	if k.c.Build != "" {
+		res, err := k.shell(ctx, k.c.Build, limit)
+		if err != nil {
+			return o, err
+		}
+		if o.timedOut = res.TimedOut; o.timedOut {
+			return o, nil
+		}
+		if res.Exit.Code != 0 {
+			o.broken = "the build failed: " + ending(append(res.Stdout, res.Stderr...))
+			return o, nil
+		}
+	}
+	if len(k.c.Files) > 0 { // none that lay there already
+		if _, err := k.shell(ctx, "rm -f -- "+strings.Join(k.c.Files, " "), limit); err != nil {
+			return o, err
+		}
+	}
+	run := k.c.Run
+	if len(r.tests) < len(k.c.tests) {
+		run = k.c.chosen(r.tests)
+	}
+	res, err := k.shell(ctx, run, limit-time.Since(began))
+	if err != nil {
+		return o, err
+	}
+	o.timedOut = res.TimedOut
+	k.read(ctx, res, &o)
+	return o, ctx.Err()
+}
+
+func (k *cold) shell(ctx context.Context, line string, limit time.Duration) (sandbox.ExecResult, error) {
+	cmd := sandbox.Command{Args: []string{"/bin/sh", "-c", line}, Env: k.c.variables(), Dir: k.d.dir(k.c), User: k.c.User}
+	return sandbox.Exec(ctx, k.sb, cmd, sandbox.ExecOptions{Timeout: max(limit, time.Second), Cap: maxReport})
+}
+
+// read takes the report of a run.
+func (k *cold) read(ctx context.Context, res sandbox.ExecResult, o *outcome) {
+	sources := []report.Source{{Name: "stdout", Data: res.Stdout, Cut: res.Dropped > 0, Root: string(k.d.dir(k.c))}}
+	if rd, err := report.ReaderOf(k.c.Report); err == nil && !rd.Stream {
+		sources, err = k.files(ctx)
+		if err != nil {
+			o.crashed = err.Error()
+			return
+		}
+	}
+	rep, err := report.Read(k.c.Report, sources, res.Exit.Code)
+	if err != nil {
+		said := ending(append(res.Stdout, res.Stderr...))
+		switch {
+		case o.timedOut:
+		case k.c.Build != "" || res.Exit.Code >= 128 || res.Exit.Code == 0 || takesPytest(k.c): // it began, and what it ran ended it
+			o.crashed, o.output = err.Error(), said
+		default:
+			o.broken = err.Error() + "\n" + said
+		}
+		return
+	}
+	o.status = map[string]report.Status{}
+	for _, t := range rep.Tests {
+		if o.timedOut && t.Status != report.Failed && t.Status != report.Passed {
+			continue // cut off, not failed
+		}
+		o.status[t.ID] = t.Status
+		if t.Status != report.Passed && o.output == "" && k.c.byID[t.ID] != nil {
+			o.output = t.Message
+		}
+	}
+}
+
+// files fetches the report's.
+func (k *cold) files(ctx context.Context) (out []report.Source, err error) {
+	for _, pattern := range k.c.Files {
+		if !path.IsAbs(pattern) {
+			pattern = path.Join(string(k.d.dir(k.c)), pattern)
+		}
+		top := pattern
+		for strings.ContainsAny(top, "*?[") {
+			top = path.Dir(top)
+		}
+		var buf bytes.Buffer
+		err := k.sb.Get(ctx, image.Path(top), &buf, 4*maxReport)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		tr := tar.NewReader(&buf)
+		for {
+			h, err := tr.Next()
+			if err == io.EOF {
+				break
+			}
+			if err != nil {
+				return nil, err
+			}
+			at := top
+			if top != pattern {
+				at = path.Join(top, h.Name)
+			}
+			if ok, _ := path.Match(pattern, at); h.Typeflag != tar.TypeReg || !ok && top != pattern {
+				continue
+			}
+			data, err := io.ReadAll(tr)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, report.Source{Name: strings.TrimPrefix(at, "/"), Data: data, Root: string(k.d.dir(k.c))})
+		}
+	}
+	slices.SortFunc(out, func(a, b report.Source) int { return strings.Compare(a.Name, b.Name) })
+	return out, nil
+}
+
+// chosen is the command for some of its tests; the whole one where it has no
+// way to choose.
+func (c *command) chosen(tests []*test) string {
+	if c.Select == "" || strings.Contains(c.Select, "{pattern}") {
+		return c.Run
+	}
+	var ids, files []string
+	for _, t := range tests {
+		ids = append(ids, shellQuote(t.ID))
+		if f := shellQuote(t.place()); !slices.Contains(files, f) {
+			files = append(files, f)
+		}
+	}
+	return strings.NewReplacer("{tests}", strings.Join(ids, " "), "{files}", strings.Join(files, " ")).Replace(c.Select)
+}
+
+func shellQuote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+// ending is the last part of what was printed.
+func ending(b []byte) string {
+	if n := len(b) - 2000; n > 0 {
+		b = b[n:]
+	}
+	return fmt.Sprintf("…%s", bytes.ToValidUTF8(b, nil))
+}

@@ -1,0 +1,133 @@
+package decide
+
+import (
+	"path"
+	"slices"
+	"sort"
+	"time"
+
+	"assay/internal/repo"
+)
+
+// suite is the environment's, arranged for looking up.
+type suite struct {
+	commands []*command
+	files    map[string]int
+	whole    bool // some stable test's coverage is not known
+}
+
+type command struct {
+	repo.Command
+	tests []*test // stable ones alone, in the order in which they are best run
+	byID  map[string]*test
+}
+
+type test struct {
+	*repo.Test
+	covers map[int]bool // nil: not known
+	at     int          // place in the order
+}
+
+func newSuite(env *repo.Environment) *suite {
+	s := &suite{files: map[string]int{}}
+	for i, f := range env.Suite.Files {
+		s.files[path.Clean(f)] = i
+	}
+	for _, c := range env.Suite.Commands {
+		s.commands = append(s.commands, &command{Command: c, byID: map[string]*test{}})
+	}
+	for i := range env.Suite.Tests {
+		t := &env.Suite.Tests[i]
+		if t.Stability != repo.Stable {
+			continue
+		}
+		for _, c := range s.commands {
+			if c.Name == t.Command {
+				x := &test{Test: t}
+				if t.Covers != nil {
+					x.covers = map[int]bool{}
+					for _, f := range t.Covers {
+						x.covers[f] = true
+					}
+				} else {
+					s.whole = true
+				}
+				c.tests = append(c.tests, x)
+				c.byID[t.ID] = x
+			}
+		}
+	}
+	for _, c := range s.commands {
+		c.arrange()
+	}
+	return s
+}
+
+// arrange puts quick files before slow ones. Inside of a file the suite's own
+// order stays: tests share fixtures with their neighbours.
+func (c *command) arrange() {
+	millis, first := map[string]float64{}, map[string]int{}
+	for i, t := range c.tests {
+		f := t.place()
+		if _, ok := first[f]; !ok {
+			first[f] = i
+		}
+		millis[f] += t.Millis
+	}
+	sort.SliceStable(c.tests, func(a, b int) bool {
+		x, y := c.tests[a].place(), c.tests[b].place()
+		if x != y && millis[x] != millis[y] {
+			return millis[x] < millis[y]
+		}
+		return first[x] < first[y]
+	})
+	for i, t := range c.tests {
+		t.at = i
+	}
+}
+
+// place is what a test shares fixtures with: its file, else what its id begins
+// with.
+func (t *test) place() string {
+	if t.File != "" {
+		return t.File
+	}
+	for i := 0; i+1 < len(t.ID); i++ {
+		if t.ID[i] == ':' && t.ID[i+1] == ':' {
+			return t.ID[:i]
+		}
+	}
+	return ""
+}
+
+func (t *test) global() string { return t.Command + ":" + t.ID }
+
+// covering are the tests that reach a changed file, by command; all of them
+// where that is not known.
+func (s *suite) covering(ch Change) (tests [][]*test, any bool) {
+	var changed []int
+	for f := range ch.Files {
+		if i, ok := s.files[path.Clean(f)]; ok {
+			changed = append(changed, i)
+		}
+	}
+	for _, c := range s.commands {
+		var list []*test
+		for _, t := range c.tests {
+			if t.covers == nil || slices.ContainsFunc(changed, func(i int) bool { return t.covers[i] }) {
+				list = append(list, t)
+			}
+		}
+		tests = append(tests, list)
+		any = any || len(list) > 0
+	}
+	return tests, any
+}
+
+// floor is the least time limit: below it a busy machine would decide.
+const floor = 10 * time.Second
+
+// limit is what a run of the command may take, its build included.
+func (d *Decider) limit(c *command) time.Duration {
+	return max(d.c.Floor, 3*time.Duration(c.BaselineMillis*float64(time.Millisecond)))
+}
