@@ -54,7 +54,15 @@ type Suite struct {
 	Tests    []Test    `json:"tests"`
 	// Files that tests cover, relative to Workdir; Test.Covers are indices.
 	Files []string `json:"files"`
-	Runs  int      `json:"runs"` // that stability rests on
+	// Static are the lines of each of Files that run, or count, whatever test is
+	// run: at import, outside of functions, declarations. Ranges are "3-9,12",
+	// from 1; "" is not known. Nil: no lines are known.
+	Static []string `json:"static,omitempty"`
+	// Ranges are the sets of lines that Test.Lines are indices of.
+	Ranges []string `json:"ranges,omitempty"`
+	Runs   int      `json:"runs"` // that stability rests on
+	// Findings are what a person should know of the suite, worst first.
+	Findings []Finding `json:"findings,omitempty"`
 	// TestFiles are patterns, relative to Workdir, of files that belong to the
 	// tests: test code, fixtures, the runner's configuration.
 	TestFiles []string `json:"test_files"`
@@ -94,4 +102,45 @@ type Test struct {
 	Stability Stability `json:"stability"`
 	Millis    float64   `json:"ms"`
 	Covers    []int     `json:"covers,omitempty"` // nil: not known
+	// Lines of each of Covers that the test runs, as indices of Suite.Ranges;
+	// -1: some, which is not known. Nil: no lines are known.
+	Lines []int `json:"lines,omitempty"`
 }
+
+// Finding is something about a suite: what is wrong, and what to do about it.
+type Finding struct {
+	Kind    FindingKind `json:"kind"`
+	Command string      `json:"command,omitempty"`
+	Tests   []string    `json:"tests,omitempty"` // ids, the first few
+	Count   int         `json:"count,omitempty"` // of tests, where it is about some
+	Detail  string      `json:"detail"`
+	Remedy  string      `json:"remedy,omitempty"`
+	// Env and User are what cured it when it was tried.
+	Env  map[string]string `json:"env,omitempty"`
+	User string            `json:"user,omitempty"`
+}
+
+// FindingKind is a registered word.
+type FindingKind string
+
+const (
+	NoTests     FindingKind = "no-tests"     // the runner found none
+	Collection  FindingKind = "collection"   // something did not load or build, so that tests are absent
+	Crash       FindingKind = "crash"        // the runner failed by itself
+	Hang        FindingKind = "hang"         // a run was ended at its limit
+	NoReport    FindingKind = "no-report"    // the command left no report that can be read
+	VoidReport  FindingKind = "void-report"  // the report contradicts itself, or the status
+	FailingTest FindingKind = "failing"      // in every run
+	FlakyTest   FindingKind = "flaky"        // in some runs
+	UnstableIDs FindingKind = "unstable-ids" // ids that change from run to run
+	NoneStable  FindingKind = "none-stable"  // no test passes in every run
+	NeedNetwork FindingKind = "needs-network"
+	NeedDisplay FindingKind = "needs-display"
+	NeedRoot    FindingKind = "needs-root"
+	NeedNotRoot FindingKind = "needs-not-root"
+	NeedZone    FindingKind = "needs-time-zone"
+	NeedLocale  FindingKind = "needs-locale"
+	NeedHome    FindingKind = "needs-home"
+	OutOfMemory FindingKind = "out-of-memory"
+	Partial     FindingKind = "partial" // the budget ended before all was done
+)

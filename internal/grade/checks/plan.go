@@ -48,31 +48,31 @@ type Plan struct {
 // Command runs in the verifier's sandbox, one after the other in the plan's
 // order, each until it ends; its status is kept outside.
 type Command struct {
-	Name       string            `toml:"name,omitempty"`
-	Run        string            `toml:"run,omitempty"`  // by /bin/sh -c; this or Args
-	Args       []string          `toml:"args,omitempty"` // without a shell
-	Dir        string            `toml:"dir,omitempty"`  // empty: the working directory; relative to it, or absolute
-	Env        map[string]string `toml:"env,omitempty"`
-	User       string            `toml:"user,omitempty"` // empty: the verifier's
-	TimeoutSec float64           `toml:"timeout_sec,omitempty"`
+	Name       string            `toml:"name,omitempty" json:"name,omitempty"`
+	Run        string            `toml:"run,omitempty" json:"run,omitempty"`   // by /bin/sh -c; this or Args
+	Args       []string          `toml:"args,omitempty" json:"args,omitempty"` // without a shell
+	Dir        string            `toml:"dir,omitempty" json:"dir,omitempty"`   // empty: the working directory; relative to it, or absolute
+	Env        map[string]string `toml:"env,omitempty" json:"env,omitempty"`
+	User       string            `toml:"user,omitempty" json:"user,omitempty"` // empty: the verifier's
+	TimeoutSec float64           `toml:"timeout_sec,omitempty" json:"timeout_sec,omitempty"`
 
 	// Report is the format of what it leaves; empty: there is none, and the
 	// command is one check of its own, with its name as id ("smoke:smoke"),
 	// passed by status 0: fail-to-pass unless pass_to_pass names it.
-	Report report.Format `toml:"report,omitempty"`
-	Files  []string      `toml:"files,omitempty"` // where the report lies; patterns; absolute or relative to the working directory
+	Report report.Format `toml:"report,omitempty" json:"report,omitempty"`
+	Files  []string      `toml:"files,omitempty" json:"files,omitempty"` // where the report lies; patterns; absolute or relative to the working directory
 	// Separate: the candidate's code runs in another process and as another
 	// user than the assertions, by what the command itself does. The author's
 	// claim; `assay task attack` tries it.
-	Separate bool `toml:"separate,omitempty"`
+	Separate bool `toml:"separate,omitempty" json:"separate,omitempty"`
 
-	FailToPass []string `toml:"fail_to_pass,omitempty,multiline"`
-	PassToPass []string `toml:"pass_to_pass,omitempty,multiline"`
+	FailToPass []string `toml:"fail_to_pass,omitempty,multiline" json:"fail_to_pass,omitempty"`
+	PassToPass []string `toml:"pass_to_pass,omitempty,multiline" json:"pass_to_pass,omitempty"`
 	// FailToPassFile and PassToPassFile hold further ids, one a line, below tests/.
-	FailToPassFile string `toml:"fail_to_pass_file,omitempty"`
-	PassToPassFile string `toml:"pass_to_pass_file,omitempty"`
+	FailToPassFile string `toml:"fail_to_pass_file,omitempty" json:"fail_to_pass_file,omitempty"`
+	PassToPassFile string `toml:"pass_to_pass_file,omitempty" json:"pass_to_pass_file,omitempty"`
 
-	Canaries []Canary `toml:"canaries,omitempty"`
+	Canaries []Canary `toml:"canaries,omitempty" json:"canaries,omitempty"`
 
 	more struct{ failToPass, passToPass []string } // of the files
 }
@@ -81,10 +81,10 @@ type Command struct {
 // wrong: in a run of its own, in which it must fail. A report in which it
 // passes was not made by the test.
 type Canary struct {
-	File   string   `toml:"file,omitempty"`   // below tests/
-	Old    string   `toml:"old,omitempty"`    // text that occurs there exactly once
-	New    string   `toml:"new,omitempty"`    // what stands there in the canary run
-	Breaks []string `toml:"breaks,omitempty"` // ids, at least one, that then fail
+	File   string   `toml:"file,omitempty" json:"file,omitempty"`     // below tests/
+	Old    string   `toml:"old,omitempty" json:"old,omitempty"`       // text that occurs there exactly once
+	New    string   `toml:"new,omitempty" json:"new,omitempty"`       // what stands there in the canary run
+	Breaks []string `toml:"breaks,omitempty" json:"breaks,omitempty"` // ids, at least one, that then fail
 }
 
 // Cases are checks of a plain program or function: the assertions are assay's
@@ -165,10 +165,10 @@ type EdgeCase struct {
 // Needs are what the gold solution's grading takes, measured by
 // `assay task prove` or written by hand.
 type Needs struct {
-	MemoryMB int64   `toml:"memory_mb,omitempty"`
-	DiskMB   int64   `toml:"disk_mb,omitempty"`
-	CPUs     float64 `toml:"cpus,omitempty"`
-	TimeSec  float64 `toml:"time_sec,omitempty"`
+	MemoryMB int64   `toml:"memory_mb,omitempty" json:"memory_mb,omitempty"`
+	DiskMB   int64   `toml:"disk_mb,omitempty" json:"disk_mb,omitempty"`
+	CPUs     float64 `toml:"cpus,omitempty" json:"cpus,omitempty"`
+	TimeSec  float64 `toml:"time_sec,omitempty" json:"time_sec,omitempty"`
 }
 
 // Timeout of a command; zero means what the verifier has left.
