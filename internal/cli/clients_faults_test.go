@@ -50,14 +50,9 @@ func notices(agent, fault string) bool {
 	return agent == "mini-swe-agent" && fault == "unknown-tool" || agent == "gemini-cli" && slices.Contains([]string{"endless", "malformed-arguments", "unknown-tool"}, fault)
 }
 
-// With the agents' retries off, no patience and 15 s for a trial (6 s where
-// codex alone is tested), each fault of a server ends the trial with its cause, whatever the agent's exit status.
+// With the agents' retries off, no patience and 15 s for a trial, each fault of a server ends the trial with its cause, whatever the agent's exit status.
 func TestClientFaults(t *testing.T) {
 	b := newClientBed(t)
-	limit := "15s"
-	if os.Getenv("ASSAY_CLIENTS") == "" {
-		limit = "6s" // codex begins at once
-	}
 	for _, agent := range clients("codex") {
 		for _, f := range serverFaults() {
 			t.Run(agent+"/"+f.name, func(t *testing.T) {
@@ -65,7 +60,7 @@ func TestClientFaults(t *testing.T) {
 				name := "fault-" + strings.ReplaceAll(agent, "/", "-") + "-" + f.name
 				script := b.write(name+".yaml", "chunk: 65536\nfaults: [{"+f.yaml+"}]\n"+scriptFor(agent))
 				begin := time.Now()
-				got := b.run(name, agent, "scripted:"+script, "--patience", "0s", "--no-agent-retries", "--agent-timeout", limit)
+				got := b.run(name, agent, "scripted:"+script, "--patience", "0s", "--no-agent-retries", "--agent-timeout", "15s")
 				took := time.Since(begin)
 				t.Logf("cause %s (%s) after %.1f s, %d calls: %s", got.Record.Cause, got.Record.Fault, took.Seconds(), *got.Record.Calls, got.Record.Detail)
 				if !slices.Contains(f.causes, got.Record.Cause) && !(notices(agent, f.name) && got.Record.Cause == trial.CauseUnsolved) {
