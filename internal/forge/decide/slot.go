@@ -269,6 +269,7 @@ type kind struct {
 func kinds() []kind {
 	return []kind{
 		{name: "pytest", takes: takesPytest, open: newPytest},
+		{name: "go", takes: takesGo, open: newGo, batch: true},
 	}
 }
 
