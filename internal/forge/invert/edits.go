@@ -1,7 +1,6 @@
 package invert
 
 import (
-	"fmt"
 	"path"
 	"slices"
 
@@ -46,36 +45,23 @@ func (g *Ground) Drop(p string) forge.Delta { return forge.Delta{{Path: p}} }
 
 // Chmod changes the mode of a file or directory, and nothing else of it.
 func (g *Ground) Chmod(p string, mode uint32) forge.Delta {
-	e, _ := g.Entry(p) // operators ask for what they have seen
-	return forge.Delta{g.as(e, p, func(n *forge.Edit) { n.Mode = mode })}
+	return forge.Delta{g.as(p, p, func(n *forge.Edit) { n.Mode = mode })}
 }
 
 // Chown changes the owner of a file or directory, and nothing else of it.
 func (g *Ground) Chown(p string, uid, gid int) forge.Delta {
-	e, _ := g.Entry(p)
-	return forge.Delta{g.as(e, p, func(n *forge.Edit) { n.UID, n.GID = uid, gid })}
+	return forge.Delta{g.as(p, p, func(n *forge.Edit) { n.UID, n.GID = uid, gid })}
 }
 
 // Touch changes the modification time of a file, in seconds.
 func (g *Ground) Touch(p string, seconds int64) forge.Delta {
-	e, _ := g.Entry(p)
-	return forge.Delta{g.as(e, p, func(n *forge.Edit) { n.Time = seconds })}
+	return forge.Delta{g.as(p, p, func(n *forge.Edit) { n.Time, n.Nanos = seconds, 0 })}
 }
 
 // Copy makes what stands at from, with all below it, stand at to as well.
 func (g *Ground) Copy(from, to string) (forge.Delta, error) {
-	d := g.parents(to)
-	err := g.Tree.Walk(from, func(e image.Entry) error {
-		p := "/" + e.Path
-		switch e.Type {
-		case image.TypeDir, image.TypeFile, image.TypeSymlink:
-		default:
-			return fmt.Errorf("copy %s: %s is a %s", from, p, e.Type)
-		}
-		d = append(d, g.as(e, path.Join(to, p[len(path.Clean(from)):]), nil))
-		return nil
-	})
-	return d, err
+	d, err := forge.CopyTree(g.Tree, from, to)
+	return append(g.parents(to), d...), err
 }
 
 // Move is Copy, and Drop of where it was.
@@ -87,15 +73,14 @@ func (g *Ground) Move(from, to string) (forge.Delta, error) {
 	return append(d, forge.Edit{Path: from}), nil
 }
 
-// as is the edit that makes p what e is, but for a change.
-func (g *Ground) as(e image.Entry, p string, change func(*forge.Edit)) forge.Edit {
-	n := forge.Edit{Path: p, Type: e.Type, Mode: e.Mode, UID: e.UID, GID: e.GID, Link: e.Link}
-	if !e.ModTime.IsZero() {
-		n.Time = e.ModTime.Unix()
+// as is the edit that makes to what stands at from, but for a change. What is
+// not there stays away: a delta's check will tell.
+func (g *Ground) as(from, to string, change func(*forge.Edit)) forge.Edit {
+	n, err := forge.Was(g.Tree, from)
+	if err != nil {
+		return forge.Edit{Path: to}
 	}
-	if e.Type == image.TypeFile {
-		n.From = "/" + e.Path
-	}
+	n.Path = to
 	if change != nil {
 		change(&n)
 	}

@@ -25,6 +25,7 @@ type Ground struct {
 	search    func() []string
 	pythonUse func() pythonUse
 	dists     func() []dist
+	prose     func() string
 	guard     []*regexp.Regexp
 }
 
@@ -42,6 +43,7 @@ func NewGround(tree *image.View, env *repo.Environment) *Ground {
 	g.search = sync.OnceValue(g.readSearch)
 	g.pythonUse = sync.OnceValue(g.lookPython)
 	g.dists = sync.OnceValue(g.lookDists)
+	g.prose = sync.OnceValue(g.readProse)
 	for _, p := range env.Suite.TestFiles {
 		g.guard = append(g.guard, globs(p))
 	}

@@ -33,13 +33,13 @@ func pythonDists() []Operator {
 		{
 			Name: "python-dependency-older", Number: 2, Ecosystem: Python, Family: Dependency, Realism: 5,
 			Hint:  "which versions of the installed packages are really there",
-			Sites: distSites(func(g *Ground, d dist) []string { return g.exported(d, g.pythonUse().text) }),
+			Sites: distSites(func(g *Ground, d dist) []string { return g.exportsOf(d, g.pythonUse().text) }),
 			Apply: olderDist,
 		},
 		{
 			Name: "python-transitive-older", Number: 3, Ecosystem: Python, Family: Dependency, Realism: 5,
 			Hint:  "whether the installed packages fit each other",
-			Sites: distSites(func(g *Ground, d dist) []string { return g.exported(d, g.textOfUsers(d)) }),
+			Sites: distSites(func(g *Ground, d dist) []string { return g.exportsOf(d, g.textOfUsers(d)) }),
 			Apply: olderDist,
 		},
 		{
@@ -129,9 +129,9 @@ func merge(d, more forge.Delta) forge.Delta {
 	return d
 }
 
-// exported are names that text imports from a distribution and that its
+// exportsOf are names that text imports from a distribution and that its
 // __init__.py takes, on a line of their own, from one of its modules.
-func (g *Ground) exported(d dist, text string) []string {
+func (g *Ground) exportsOf(d dist, text string) []string {
 	var names []string
 	for _, top := range d.tops {
 		init, ok := g.Text(top + "/__init__.py")

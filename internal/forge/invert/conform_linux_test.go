@@ -1,0 +1,465 @@
+package invert
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"assay/internal/doctor"
+	"assay/internal/forge"
+	"assay/internal/grade/checks"
+	"assay/internal/image"
+	"assay/internal/repo"
+	"assay/internal/sandbox"
+	"assay/internal/sandbox/ns"
+)
+
+func TestMain(m *testing.M) {
+	if code, ok := ns.Main(os.Args); ok {
+		os.Exit(code)
+	}
+	code := m.Run()
+	if err := shared.close(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// bed is a store with the pseudo-image "host" and a backend on it.
+type bed struct {
+	once    sync.Once
+	dir     string
+	images  *image.Store
+	backend sandbox.Backend
+	host    image.Image
+	err     error
+}
+
+var shared bed
+
+func (b *bed) open() (err error) {
+	if b.dir, err = os.MkdirTemp("", "assay-invert-test-"); err != nil {
+		return err
+	}
+	if err := os.Chmod(b.dir, 0o755); err != nil {
+		return err
+	}
+	b.images, err = image.Open(image.HostPath(filepath.Join(b.dir, "store")), image.Options{Volatile: true, Owner: ns.Owner()})
+	if err != nil {
+		return err
+	}
+	n, err := ns.Open(context.Background(), ns.Config{Store: b.images, Scratch: image.HostPath(filepath.Join(b.dir, "scratch"))})
+	if err != nil {
+		return err
+	}
+	b.backend = n
+	o := image.HostOptions{}
+	if list := os.Getenv("ASSAY_TOOLCHAINS"); list != "" {
+		for t := range strings.SplitSeq(list, ":") {
+			o.Toolchains = append(o.Toolchains, image.HostPath(t))
+		}
+	}
+	b.host, err = b.images.Host(context.Background(), o)
+	return err
+}
+
+func (b *bed) close() (err error) {
+	if b.backend != nil {
+		err = b.backend.Close()
+	}
+	if b.dir == "" {
+		return err
+	}
+	_ = filepath.WalkDir(b.dir, func(at string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			_ = os.Chmod(at, 0o755)
+		}
+		return nil
+	})
+	return errors.Join(err, os.RemoveAll(b.dir))
+}
+
+func needBed(t *testing.T) *bed {
+	t.Helper()
+	shared.once.Do(func() { shared.err = shared.open() })
+	var refused *doctor.Refusal
+	if errors.As(shared.err, &refused) {
+		t.Skipf("no sandbox on this machine: %v", shared.err)
+	}
+	if shared.err != nil {
+		t.Fatal(shared.err)
+	}
+	return &shared
+}
+
+// patient is a healthy environment made of testdata/NAME.txtar: a tiny project
+// with what it needs, put together from this machine's toolchains. The
+// archive's comment has lines "KEY: VALUE": need (a program of this machine
+// that has to be there), languages, run (the suite, after ". /etc/profile"),
+// tests (patterns), build.
+type patient struct {
+	name  string
+	bed   *bed
+	image image.Image
+	env   *repo.Environment
+	view  *image.View
+	run   string
+}
+
+func names(t *testing.T) []string {
+	t.Helper()
+	all, err := filepath.Glob("testdata/*.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func admitPatient(t *testing.T, b *bed, file string) (*patient, error) {
+	t.Helper()
+	a, err := txtar.ParseFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &patient{name: strings.TrimSuffix(filepath.Base(file), ".txtar"), bed: b}
+	p.env = &repo.Environment{Version: 1, Name: p.name, Workdir: "/app", User: "root"}
+	for l := range strings.Lines(string(a.Comment)) {
+		key, value, _ := strings.Cut(strings.TrimSpace(l), ": ")
+		switch key {
+		case "need":
+			if _, err := os.Stat(value); err != nil {
+				return nil, fmt.Errorf("needs %s", value)
+			}
+		case "languages":
+			p.env.Languages = strings.Fields(value)
+		case "tests":
+			p.env.Suite.TestFiles = strings.Fields(value)
+		case "run":
+			p.run = ". /etc/profile; cd /app; " + value
+		}
+	}
+	p.env.Suite.Commands = []repo.Command{{Command: checks.Command{Name: "unit", Run: p.run}}}
+	if err := p.grow(t, a); err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+	return p, nil
+}
+
+// grow puts the archive's files into a sandbox, runs its make.sh there, and
+// keeps what came of it as a layer.
+func (p *patient) grow(t *testing.T, a *txtar.Archive) error {
+	box, err := p.bed.backend.Create(t.Context(), sandbox.Spec{Image: p.bed.host})
+	if err != nil {
+		return err
+	}
+	defer box.Close()
+	if err := box.Put(t.Context(), "/", bytes.NewReader(tarOf(a))); err != nil {
+		return err
+	}
+	r, err := sandbox.Exec(t.Context(), box, sandbox.Command{Args: []string{"/bin/sh", "-exc", "[ ! -e /make.sh ] || sh -ex /make.sh; rm -f /make.sh"}}, sandbox.ExecOptions{Timeout: 5 * time.Minute})
+	if err != nil || r.Exit.Code != 0 {
+		return fmt.Errorf("make.sh: %v %d\n%s%s", err, r.Exit.Code, r.Stdout, r.Stderr)
+	}
+	snap, err := box.Snapshot(t.Context())
+	if err != nil {
+		return err
+	}
+	layer, err := p.bed.backend.Commit(t.Context(), snap)
+	if err != nil {
+		return err
+	}
+	p.image = p.bed.host
+	p.image.Layers = append(slices.Clone(p.bed.host.Layers), layer)
+	p.env.Layers = p.image.Layers
+	p.view, err = p.bed.images.View(p.image.Layers)
+	return err
+}
+
+// tarOf is a tree for a sandbox: programs are what begins with "#!".
+func tarOf(a *txtar.Archive) []byte {
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	for _, f := range a.Files {
+		mode := int64(0o644)
+		if bytes.HasPrefix(f.Data, []byte("#!")) {
+			mode = 0o755
+		}
+		h := &tar.Header{Name: f.Name, Mode: mode, Size: int64(len(f.Data)), ModTime: time.Unix(1_700_000_000, 0)}
+		if err := errors.Join(w.WriteHeader(h), func() error { _, err := w.Write(f.Data); return err }()); err != nil {
+			panic(err) // into memory
+		}
+	}
+	w.Close()
+	return b.Bytes()
+}
+
+// suite runs the suite in a sandbox and reports whether it passed.
+func (p *patient) suite(ctx context.Context, box sandbox.Sandbox) (bool, string, error) {
+	r, err := sandbox.Exec(ctx, box, sandbox.Command{Args: []string{"/bin/sh", "-c", p.run}, Dir: image.Path(p.env.Workdir)},
+		sandbox.ExecOptions{Timeout: 2 * time.Minute})
+	if err != nil {
+		return false, "", err
+	}
+	return r.Exit.Code == 0 && !r.TimedOut, tail(string(r.Stdout)+string(r.Stderr), 600), nil
+}
+
+func tail(s string, n int) string { return s[max(0, len(s)-n):] }
+
+func (p *patient) open(ctx context.Context, extra ...image.LayerID) (sandbox.Sandbox, error) {
+	return p.bed.backend.Create(ctx, sandbox.Spec{Image: p.image, Extra: extra})
+}
+
+// outcome is what became of one operator at one site.
+type outcome struct {
+	bit  bool
+	says string // what the suite said at its end
+}
+
+// try breaks a patient at a site and mends it again: in the same sandbox, as
+// an agent would, and in fresh ones by the record alone.
+func (p *patient) try(ctx context.Context, g *Ground, o Operator, s Site) (outcome, error) {
+	f, err := o.Apply(g, s, chance(o, s))
+	if err != nil {
+		return outcome{}, err
+	}
+	inverse, err := forge.Invert(f.Delta, p.view)
+	if err != nil {
+		return outcome{}, err
+	}
+	broken, err := forge.Layer(ctx, p.bed.images, p.image.Layers, p.view, f.Delta)
+	if err != nil {
+		return outcome{}, err
+	}
+	if broken == "" {
+		return outcome{}, errors.New("it changes nothing")
+	}
+	mended, err := forge.Layer(ctx, p.bed.images, append(slices.Clone(p.image.Layers), broken), p.view, inverse)
+	if err != nil {
+		return outcome{}, fmt.Errorf("inverse: %w", err)
+	}
+	if err := p.identical(broken, mended); err != nil {
+		return outcome{}, err
+	}
+	if err := p.replays(ctx, f.Delta, broken); err != nil {
+		return outcome{}, err
+	}
+	box, err := p.open(ctx, broken)
+	if err != nil {
+		return outcome{}, err
+	}
+	defer box.Close()
+	ok, says, err := p.suite(ctx, box)
+	if err != nil || ok {
+		return outcome{says: says}, err
+	}
+	// What the failed run has left behind must not stand in the way.
+	if err := forge.Replay(ctx, box, inverse, p.view); err != nil {
+		return outcome{}, err
+	}
+	if ok, again, err := p.suite(ctx, box); err != nil || !ok {
+		return outcome{}, fmt.Errorf("mended in place, the suite fails: %v\n%s", err, again)
+	}
+	fresh, err := p.open(ctx, broken, mended)
+	if err != nil {
+		return outcome{}, err
+	}
+	defer fresh.Close()
+	if ok, again, err := p.suite(ctx, fresh); err != nil || !ok {
+		return outcome{}, fmt.Errorf("mended in a fresh copy, the suite fails: %v\n%s", err, again)
+	}
+	return outcome{bit: true, says: says}, nil
+}
+
+// identical compares the mended tree with the healthy one: path, type, mode,
+// owner, link, digest, and time.
+func (p *patient) identical(broken, mended image.LayerID) error {
+	v, err := p.bed.images.View(append(slices.Clone(p.image.Layers), broken, mended))
+	if err != nil {
+		return err
+	}
+	diff, err := forge.Differ(p.view, v, []string{"/"}, true, 10)
+	if err != nil {
+		return err
+	}
+	if len(diff) > 0 {
+		return fmt.Errorf("after the inverse these differ: %q", diff)
+	}
+	return nil
+}
+
+// replays makes the broken tree again of what a record keeps.
+func (p *patient) replays(ctx context.Context, d forge.Delta, want image.LayerID) error {
+	b, err := json.Marshal(d)
+	if err != nil {
+		return err
+	}
+	var again forge.Delta
+	if err := json.Unmarshal(b, &again); err != nil {
+		return err
+	}
+	got, err := forge.Layer(ctx, p.bed.images, p.image.Layers, p.view, again)
+	if err != nil || got != want {
+		return fmt.Errorf("replayed from its record, the layer is %s, not %s: %v", got.Short(), want.Short(), err)
+	}
+	return nil
+}
+
+// chance is the same for the same operator and site in every run.
+func chance(o Operator, s Site) *rand.Rand {
+	h := fnv.New64a()
+	fmt.Fprint(h, o.Name, s)
+	return rand.New(rand.NewPCG(h.Sum64(), 8))
+}
+
+// some are sites to try: spread over all of them, at most n.
+func some(sites []Site, n int) []Site {
+	if len(sites) <= n {
+		return sites
+	}
+	var out []Site
+	for i := range n {
+		out = append(out, sites[i*len(sites)/n])
+	}
+	return out
+}
+
+// Every operator bites on a real toolchain, and its inverse is exact. With
+// ASSAY_OPERATORS=all all of them are tried, else a few drawn by a fixed seed;
+// with a glob of names those. Faults that a tool does not notice are reported
+// as masked, with the reason that the operator gives.
+func TestOperators(t *testing.T) {
+	b := needBed(t)
+	patients := map[string]*patient{}
+	for _, f := range names(t) {
+		p, err := admitPatient(t, b, f)
+		if err != nil {
+			t.Logf("%s is left out: %v", f, err)
+			continue
+		}
+		patients[p.name] = p
+	}
+	list, sites, which := All(), 6, os.Getenv("ASSAY_OPERATORS")
+	if which == "" {
+		list, sites = subset(list, 12), 3
+	} else if which != "all" {
+		list = slices.DeleteFunc(list, func(o Operator) bool { ok, _ := path.Match(which, o.Name); return !ok })
+	}
+	grounds := map[string]*Ground{}
+	for _, n := range sorted(patients) {
+		p := patients[n]
+		grounds[n] = NewGround(p.view, p.env)
+		box, err := p.open(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ok, says, err := p.suite(t.Context(), box)
+		box.Close()
+		if err != nil || !ok {
+			t.Fatalf("%s is not healthy: %v\n%s", n, err, says)
+		}
+	}
+	bit := 0
+	for _, o := range list {
+		row := verdict{Operator: o}
+		for _, n := range sorted(patients) {
+			if row.bit {
+				break
+			}
+			row.tryAll(t, patients[n], grounds[n], sites)
+		}
+		t.Log(row)
+		if row.bit {
+			bit++
+		} else if o.Masked == "" && len(patients) == len(names(t)) && (row.sites > 0 || which == "all") {
+			t.Errorf("%s: no site bites and the operator gives no reason: %s", o.Name, row)
+		}
+	}
+	t.Logf("%d of %d operators bite", bit, len(list))
+}
+
+// verdict is a row of the table.
+type verdict struct {
+	Operator
+	bit   bool
+	where string
+	sites int
+	tried int
+	mute  []string
+}
+
+func (v verdict) String() string {
+	state := "masked: " + v.Masked
+	if v.bit {
+		state = "bites at " + v.where
+	} else if v.sites == 0 {
+		state = "no site on any patient"
+	}
+	return fmt.Sprintf("%3d %-28s %-10s sites %3d tried %2d  %s", v.Number, v.Name, v.Family, v.sites, v.tried, state)
+}
+
+func (v *verdict) tryAll(t *testing.T, p *patient, g *Ground, n int) {
+	t.Helper()
+	all := v.Sites(g)
+	v.sites += len(all)
+	for _, s := range some(all, n) {
+		v.tried++
+		out, err := p.try(t.Context(), g, v.Operator, s)
+		if err != nil {
+			t.Errorf("%s on %s at %s: %v", v.Name, p.name, s, err)
+			return
+		}
+		if out.bit {
+			v.bit, v.where = true, p.name+" "+s.String()
+			if os.Getenv("ASSAY_OPERATORS_SAY") != "" {
+				t.Logf("%s: %s", v.Name, out.says)
+			}
+			return
+		}
+		v.mute = append(v.mute, s.String())
+	}
+}
+
+// subset draws operators by a fixed seed.
+func subset(all []Operator, n int) []Operator {
+	rng := rand.New(rand.NewPCG(8, 1))
+	var out []Operator
+	for _, i := range rng.Perm(len(all))[:min(n, len(all))] {
+		out = append(out, all[i])
+	}
+	return out
+}
+
+func sorted[V any](m map[string]V) []string {
+	return slices.Sorted(keys(m))
+}
+
+// Operators are written down wholly, and no two share a name.
+func TestTable(t *testing.T) {
+	seen := map[string]bool{}
+	for _, o := range All() {
+		if err := o.check(); err != nil {
+			t.Error(err)
+		}
+		if seen[o.Name] {
+			t.Errorf("two operators are called %s", o.Name)
+		}
+		seen[o.Name] = true
+	}
+}
