@@ -23,7 +23,7 @@ func get(src string, max int64, out io.Writer) error {
 	if base == "/" {
 		base = "."
 	}
-	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	fd, err := openPlain(dir)
 	var st unix.Stat_t
 	if err == nil {
 		defer unix.Close(fd)
@@ -49,6 +49,17 @@ func get(src string, max int64, out io.Writer) error {
 		return err
 	}
 	return p.w.Close()
+}
+
+// openPlain opens a directory by a way that no magic link of /proc is on: one
+// to a root or a working directory leads to what no name leads to.
+func openPlain(dir string) (int, error) {
+	const flags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC
+	fd, err := unix.Openat2(unix.AT_FDCWD, dir, &unix.OpenHow{Flags: flags, Resolve: unix.RESOLVE_NO_MAGICLINKS})
+	if err == unix.ENOSYS || err == unix.EPERM { // an old kernel, or an engine that does not know the call
+		return unix.Open(dir, flags, 0)
+	}
+	return fd, err
 }
 
 type packer struct {
