@@ -9,12 +9,14 @@ import (
 	"io"
 	"io/fs"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"assay/internal/grade/report"
 	"assay/internal/image"
+	"assay/internal/repo"
 	"assay/internal/sandbox"
 )
 
@@ -29,6 +31,10 @@ type cold struct {
 func newCold(ctx context.Context, d *Decider, c *command) (driver, error) {
 	sb, err := d.box(ctx)
 	if err != nil {
+		return nil, err
+	}
+	if sb, err = d.kept(ctx, sb); err != nil {
+		sb.Close()
 		return nil, err
 	}
 	return &cold{d, c, sb}, nil
@@ -77,13 +83,18 @@ func (k *cold) one(ctx context.Context, r *request) (o outcome, err error) {
 		}
 	}
 	if len(k.c.Files) > 0 { // none that lay there already
-		if _, err := k.shell(ctx, "rm -f -- "+strings.Join(k.c.Files, " "), limit); err != nil {
+		var line strings.Builder
+		for _, p := range k.c.Files {
+			top, _ := k.pattern(p)
+			fmt.Fprintf(&line, "find %s -type f -name %s -delete 2>/dev/null; ", shellQuote(top), shellQuote(path.Base(p)))
+		}
+		if _, err := k.shell(ctx, line.String(), limit); err != nil {
 			return o, err
 		}
 	}
 	run := k.c.Run
 	if len(r.tests) < len(k.c.tests) {
-		run = k.c.chosen(r.tests)
+		run = k.chosen(r.tests)
 	}
 	res, err := k.shell(ctx, run, limit-time.Since(began))
 	if err != nil {
@@ -135,14 +146,8 @@ func (k *cold) read(ctx context.Context, res sandbox.ExecResult, o *outcome) {
 
 // files fetches the report's.
 func (k *cold) files(ctx context.Context) (out []report.Source, err error) {
-	for _, pattern := range k.c.Files {
-		if !path.IsAbs(pattern) {
-			pattern = path.Join(string(k.d.dir(k.c)), pattern)
-		}
-		top := pattern
-		for strings.ContainsAny(top, "*?[") {
-			top = path.Dir(top)
-		}
+	for _, p := range k.c.Files {
+		top, want := k.pattern(p)
 		var buf bytes.Buffer
 		err := k.sb.Get(ctx, image.Path(top), &buf, 4*maxReport)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -160,11 +165,11 @@ func (k *cold) files(ctx context.Context) (out []report.Source, err error) {
 			if err != nil {
 				return nil, err
 			}
-			at := top
-			if top != pattern {
-				at = path.Join(top, h.Name)
+			at := path.Join(top, h.Name)
+			if !want.MatchString(at) {
+				at = path.Join(path.Dir(top), h.Name) // a file alone
 			}
-			if ok, _ := path.Match(pattern, at); h.Typeflag != tar.TypeReg || !ok && top != pattern {
+			if h.Typeflag != tar.TypeReg || !want.MatchString(at) {
 				continue
 			}
 			data, err := io.ReadAll(tr)
@@ -178,23 +183,34 @@ func (k *cold) files(ctx context.Context) (out []report.Source, err error) {
 	return out, nil
 }
 
-// chosen is the command for some of its tests; the whole one where it has no
-// way to choose.
-func (c *command) chosen(tests []*test) string {
-	if c.Select == "" || strings.Contains(c.Select, "{pattern}") {
-		return c.Run
+// pattern is the directory or file where a pattern's files lie, and what they
+// are called: "*" stands for a part of a name, "**" for any folders.
+func (k *cold) pattern(p string) (top string, want *regexp.Regexp) {
+	if !path.IsAbs(p) {
+		p = path.Join(string(k.d.dir(k.c)), p)
 	}
-	var ids, files []string
-	for _, t := range tests {
-		ids = append(ids, shellQuote(t.ID))
-		if f := shellQuote(t.place()); !slices.Contains(files, f) {
-			files = append(files, f)
-		}
+	for top = p; strings.ContainsAny(top, "*?["); {
+		top = path.Dir(top)
 	}
-	return strings.NewReplacer("{tests}", strings.Join(ids, " "), "{files}", strings.Join(files, " ")).Replace(c.Select)
+	re := regexp.QuoteMeta(p)
+	re = strings.NewReplacer(`\*\*/`, "(.*/)?", `\*\*`, ".*", `\*`, "[^/]*", `\?`, "[^/]").Replace(re)
+	return top, regexp.MustCompile("^" + re + "$") // of quoted text: it compiles
 }
 
-func shellQuote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+// chosen is the command for some of its tests; the whole one where it has no
+// way to choose.
+func (k *cold) chosen(tests []*test) string {
+	var list []repo.Test
+	for _, t := range tests {
+		list = append(list, *t.Test)
+	}
+	if run, ok := repo.Select(k.c.Command, list); ok {
+		return run
+	}
+	return k.c.Run
+}
+
+func shellQuote(s string) string { return repo.Quote(s) }
 
 // ending is the last part of what was printed.
 func ending(b []byte) string {

@@ -71,7 +71,7 @@ func New(ctx context.Context, c Config) (*Decider, error) {
 		c.Say = func(string, ...any) {}
 	}
 	if c.Limits.DiskBytes == 0 {
-		c.Limits.DiskBytes = 4 << 30 // build caches grow
+		c.Limits.DiskBytes = 2 << 30 // build caches grow
 	}
 	im, err := c.Images.Resolve(c.Env.Image)
 	if err != nil {
@@ -244,7 +244,7 @@ func (d *Decider) prepare(ch Change) (*job, *Verdict) {
 		return lost(errors.New("the change changes nothing"))
 	}
 	any := false
-	j.tests, any = d.suite.covering(ch)
+	j.tests, any = d.suite.covering(j.old, ch)
 	if !any {
 		j.v.Class, j.v.Whole = Uncovered, true
 		return j, &j.v

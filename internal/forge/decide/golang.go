@@ -108,26 +108,8 @@ func (g *golang) learn(ctx context.Context) error {
 	if len(g.dirs) == 0 {
 		return fmt.Errorf("go list names no package: %s", ending(res.Stderr))
 	}
-	// What it said is part of the tree that every run begins with.
-	snap, err := g.sb.Snapshot(ctx)
-	if err != nil {
-		return err
-	}
-	sb, err := g.d.c.Backend.Create(ctx, sandbox.Spec{Image: g.d.image, From: snap, Limits: g.d.c.Limits, UID: sandbox.UIDMode(g.d.c.Env.UIDMode)})
-	if err != nil {
-		return err
-	}
-	g.d.drop(snap) // the sandbox upon it lives on
-	err = g.sb.Close()
-	g.sb = sb
+	g.sb, err = g.d.kept(ctx, g.sb) // what it said is part of the tree that every run begins with
 	return err
-}
-
-// drop frees a snapshot where the backend can.
-func (d *Decider) drop(snap sandbox.Snapshot) {
-	if k, ok := d.c.Backend.(sandbox.Dropper); ok && snap != "" {
-		_ = k.Drop(snap) // it is freed at the end in any case
-	}
 }
 
 func (g *golang) shell(ctx context.Context, line string, limit time.Duration, vars ...string) (sandbox.ExecResult, error) {

@@ -40,14 +40,14 @@ const maxLine = 1 << 20 // bytes of a verdict's line
 func ground(c Config) string {
 	h := sha256.New()
 	enc := json.NewEncoder(h) // of plain data: it cannot fail
-	_ = enc.Encode([]any{1, c.Env.Tag, c.Env.Layers, c.Env.Workdir, c.Policy, c.Env.Suite.Files})
+	_ = enc.Encode([]any{1, c.Env.Tag, c.Env.Layers, c.Env.Workdir, c.Policy, c.Env.Suite.Files, c.Env.Suite.Static, c.Env.Suite.Ranges})
 	for _, cmd := range c.Env.Suite.Commands {
 		cmd.BaselineMillis = 0 // a time is no ground
 		_ = enc.Encode(cmd)
 	}
 	for _, t := range c.Env.Suite.Tests {
 		if t.Stability == repo.Stable {
-			_ = enc.Encode([]any{t.Command, t.ID, t.Covers})
+			_ = enc.Encode([]any{t.Command, t.ID, t.Covers, t.Lines})
 		}
 	}
 	return hex.EncodeToString(h.Sum(nil)[:12])

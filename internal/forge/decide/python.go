@@ -97,7 +97,7 @@ func (p *pytest) start(ctx context.Context) error {
 func (p *pytest) warm(ctx context.Context) (why string, err error) {
 	run := p.c.Run
 	if p.c.Select != "" {
-		run = strings.NewReplacer("{tests}", sentinel, "{files}", sentinel, "{pattern}", sentinel).Replace(p.c.Select)
+		run = strings.NewReplacer("{tests}", sentinel, "{files}", sentinel).Replace(p.c.Select)
 	}
 	run = ownPath.ReplaceAllString(run, "PYTHONPATH=${1}"+inside+":")
 	run = exported(run, `PYTHONPATH="`+inside+`${PYTHONPATH:+:$PYTHONPATH}"`, `PYTEST_ADDOPTS="-p pytest_probe ${PYTEST_ADDOPTS-}"`)

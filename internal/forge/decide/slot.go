@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"time"
@@ -300,9 +301,50 @@ func (d *Decider) turn(alone bool) (release func()) {
 	return d.alone.RUnlock
 }
 
-// box makes a sandbox of the healthy image.
+// box makes a sandbox of the healthy image, with what the suite's commands find
+// where a grader puts it.
 func (d *Decider) box(ctx context.Context) (sandbox.Sandbox, error) {
-	return d.c.Backend.Create(ctx, sandbox.Spec{Image: d.image, Limits: d.c.Limits, UID: sandbox.UIDMode(d.c.Env.UIDMode)})
+	sb, err := d.c.Backend.Create(ctx, d.spec(""))
+	if err != nil {
+		return nil, err
+	}
+	err = d.putAt(ctx, sb, "/tests", d.c.Env.Suite.SupportFiles())
+	if err == nil {
+		err = sandbox.PutAll(ctx, sb, "/logs/verifier", func(*tar.Writer) error { return nil })
+	}
+	if err == nil && d.c.Env.User != "" && d.c.Env.User != "root" {
+		_, err = sandbox.Exec(ctx, sb, sandbox.Command{Args: []string{"/bin/chmod", "-R", "777", "/logs"}, User: "0"}, sandbox.ExecOptions{})
+	}
+	if err != nil {
+		sb.Close()
+		return nil, err
+	}
+	return sb, nil
+}
+
+func (d *Decider) spec(from sandbox.Snapshot) sandbox.Spec {
+	return sandbox.Spec{Image: d.image, From: from, Limits: d.c.Limits, UID: sandbox.UIDMode(d.c.Env.UIDMode)}
+}
+
+// kept makes what is in a box the state that its Reset leads back to.
+func (d *Decider) kept(ctx context.Context, sb sandbox.Sandbox) (sandbox.Sandbox, error) {
+	snap, err := sb.Snapshot(ctx)
+	if err != nil {
+		return sb, err
+	}
+	next, err := d.c.Backend.Create(ctx, d.spec(snap))
+	if err != nil {
+		return sb, err
+	}
+	d.drop(snap) // the sandbox upon it lives on
+	return next, sb.Close()
+}
+
+// drop frees a snapshot where the backend can.
+func (d *Decider) drop(snap sandbox.Snapshot) {
+	if k, ok := d.c.Backend.(sandbox.Dropper); ok && snap != "" {
+		_ = k.Drop(snap) // it is freed at the end in any case
+	}
 }
 
 // put writes files below the working directory.
@@ -312,7 +354,8 @@ func (d *Decider) put(ctx context.Context, sb sandbox.Trees, files map[string][]
 
 func (d *Decider) putAt(ctx context.Context, sb sandbox.Trees, dir string, files map[string][]byte) error {
 	return sandbox.PutAll(ctx, sb, image.Path(dir), func(w *tar.Writer) error {
-		for p, data := range files {
+		for _, p := range slices.Sorted(maps.Keys(files)) {
+			data := files[p]
 			h := &tar.Header{Name: p, Mode: 0o644, Size: int64(len(data)), Typeflag: tar.TypeReg, ModTime: time.Now()}
 			if e, err := d.tree.Lstat(path.Join(dir, p)); err == nil {
 				h.Mode = int64(e.Mode & 0o777)
@@ -340,12 +383,7 @@ func (d *Decider) dir(c *command) image.Path {
 // on one would be decided by chance.
 func (c *command) variables() []string {
 	out := []string{"PYTHONHASHSEED=0", "PYTHONDONTWRITEBYTECODE=1"}
-	var names []string
-	for k := range c.Env {
-		names = append(names, k)
-	}
-	slices.Sort(names)
-	for _, k := range names {
+	for _, k := range slices.Sorted(maps.Keys(c.Env)) {
 		out = append(out, k+"="+c.Env[k])
 	}
 	return out

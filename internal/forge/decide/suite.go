@@ -1,8 +1,6 @@
 package decide
 
 import (
-	"path"
-	"slices"
 	"sort"
 	"time"
 
@@ -12,8 +10,7 @@ import (
 // suite is the environment's, arranged for looking up.
 type suite struct {
 	commands []*command
-	files    map[string]int
-	whole    bool // some stable test's coverage is not known
+	cover    *repo.Coverage
 }
 
 type command struct {
@@ -24,15 +21,11 @@ type command struct {
 
 type test struct {
 	*repo.Test
-	covers map[int]bool // nil: not known
-	at     int          // place in the order
+	index int // in the environment's suite
 }
 
 func newSuite(env *repo.Environment) *suite {
-	s := &suite{files: map[string]int{}}
-	for i, f := range env.Suite.Files {
-		s.files[path.Clean(f)] = i
-	}
+	s := &suite{cover: env.Suite.Coverage()}
 	for _, c := range env.Suite.Commands {
 		s.commands = append(s.commands, &command{Command: c, byID: map[string]*test{}})
 	}
@@ -43,15 +36,7 @@ func newSuite(env *repo.Environment) *suite {
 		}
 		for _, c := range s.commands {
 			if c.Name == t.Command {
-				x := &test{Test: t}
-				if t.Covers != nil {
-					x.covers = map[int]bool{}
-					for _, f := range t.Covers {
-						x.covers[f] = true
-					}
-				} else {
-					s.whole = true
-				}
+				x := &test{Test: t, index: i}
 				c.tests = append(c.tests, x)
 				c.byID[t.ID] = x
 			}
@@ -81,9 +66,6 @@ func (c *command) arrange() {
 		}
 		return first[x] < first[y]
 	})
-	for i, t := range c.tests {
-		t.at = i
-	}
 }
 
 // place is what a test shares fixtures with: its file, else what its id begins
@@ -101,28 +83,6 @@ func (t *test) place() string {
 }
 
 func (t *test) global() string { return t.Command + ":" + t.ID }
-
-// covering are the tests that reach a changed file, by command; all of them
-// where that is not known.
-func (s *suite) covering(ch Change) (tests [][]*test, any bool) {
-	var changed []int
-	for f := range ch.Files {
-		if i, ok := s.files[path.Clean(f)]; ok {
-			changed = append(changed, i)
-		}
-	}
-	for _, c := range s.commands {
-		var list []*test
-		for _, t := range c.tests {
-			if t.covers == nil || slices.ContainsFunc(changed, func(i int) bool { return t.covers[i] }) {
-				list = append(list, t)
-			}
-		}
-		tests = append(tests, list)
-		any = any || len(list) > 0
-	}
-	return tests, any
-}
 
 // floor is the least time limit: below it a busy machine would decide.
 const floor = 10 * time.Second

@@ -43,8 +43,8 @@ def dotted(nodeid):
 
 
 def clean(nodeid):
-    """What XML cannot hold is written as pytest's own report does."""
-    return "".join(c if c.isprintable() or c in " " else "#x%02X" % ord(c) for c in nodeid)
+    """As reports spell it: a control character is its picture."""
+    return "".join(chr(0x2400 + ord(c)) if c < " " else "\u2421" if c == "\x7f" else " " if c in "\u2028\u2029" or "\x80" <= c < "\xa0" else c for c in nodeid)
 
 
 class Recorder:
@@ -111,8 +111,12 @@ class Recorder:
 def arguments(req):
     """The command's own, with files in the place of the sentinel."""
     args, out, skip = STATE["argv"][1:], [], False
-    for a in args:
-        if skip:
+    for i, a in enumerate(args):
+        if a == "assay_pytest" and args[i - 1] == "-p":
+            out.pop()
+        elif a.startswith("--assay-report="):
+            pass
+        elif skip:
             skip = False
         elif a in ("--junitxml", "--junit-xml"):
             skip = True
