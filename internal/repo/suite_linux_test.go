@@ -1,0 +1,272 @@
+package repo
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"assay/internal/image"
+	"assay/internal/sandbox"
+	"assay/internal/sandbox/ns"
+)
+
+// TestMain lets the test binary be the sandboxes' keeper and init.
+func TestMain(m *testing.M) {
+	if code, handled := ns.Main(os.Args); handled {
+		os.Exit(code)
+	}
+	os.Exit(m.Run())
+}
+
+// world is a place for suites upon this machine's own tools.
+type world struct {
+	backend sandbox.Backend
+	store   *image.Store
+	host    image.Image
+}
+
+// newWorld skips t where there are no sandboxes or one of the tools is missing.
+func newWorld(t *testing.T, tools ...string) *world {
+	t.Helper()
+	for _, tool := range tools {
+		if _, err := os.Stat(tool); err != nil {
+			t.Skip("this machine has no " + tool)
+		}
+	}
+	dir, err := os.MkdirTemp("", "assay-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	os.Chmod(dir, 0o755)
+	t.Cleanup(func() {
+		filepath.WalkDir(dir, func(p string, d os.DirEntry, err error) error {
+			if err == nil && d.IsDir() {
+				os.Chmod(p, 0o755)
+			}
+			return nil
+		})
+		if err := os.RemoveAll(dir); err != nil {
+			t.Errorf("left behind: %v", err)
+		}
+	})
+	for _, f := range ns.Probe(t.Context(), ns.Config{Scratch: image.HostPath(dir)}) {
+		if !f.OK {
+			t.Skip("no sandbox here: " + f.Name + ": " + f.Detail)
+		}
+	}
+	st, err := image.Open(image.HostPath(filepath.Join(dir, "store")), image.Options{Owner: ns.Owner(), Volatile: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := ns.Open(context.Background(), ns.Config{Store: st, Scratch: image.HostPath(dir)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	host, err := st.Host(t.Context(), image.HostOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &world{b, st, host}
+}
+
+// image is the host's tools with a repository in /app.
+func (w *world) image(t *testing.T, files map[string]string) image.Image {
+	t.Helper()
+	dir := t.TempDir()
+	put(t, dir, "etc/profile", "export PATH=/usr/local/go/bin:/usr/bin:/bin HOME=/root GOCACHE=/tmp/gocache GOFLAGS=-mod=mod GOPROXY=off GOTOOLCHAIN=local CARGO_NET_OFFLINE=true CARGO_HOME=/tmp/cargo\n")
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		put(t, dir, "app/"+name, files[name])
+	}
+	id, err := w.store.FromDir(t.Context(), image.HostPath(dir), image.DirOptions{Squash: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	im := w.host
+	im.Name, im.Layers = "test", append(slices.Clone(im.Layers), id)
+	im.Config.Workdir = "/app"
+	return im
+}
+
+// run runs a suite by one runner.
+func (w *world) run(t *testing.T, runner string, o RunnerOptions, files map[string]string, change func(*SuiteConfig)) (Suite, error) {
+	t.Helper()
+	r, err := RunnerNamed(runner)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := SuiteConfig{Backend: w.backend, Image: w.image(t, files), Commands: []Command{r.Command(o)}, Limit: 2 * time.Minute, Seed: 1, Say: t.Logf}
+	if change != nil {
+		change(&c)
+	}
+	return RunSuite(t.Context(), c)
+}
+
+func (s *Suite) byStability(of Stability) []string {
+	var out []string
+	for _, t := range s.Tests {
+		if t.Stability == of {
+			out = append(out, t.ID)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func (s *Suite) finding(kind FindingKind) *Finding {
+	for i := range s.Findings {
+		if s.Findings[i].Kind == kind {
+			return &s.Findings[i]
+		}
+	}
+	return nil
+}
+
+// systemPython has pytest beside it.
+func systemPython(t *testing.T) string {
+	t.Helper()
+	if err := exec.Command("/usr/bin/python3", "-c", "import pytest").Run(); err != nil {
+		t.Skip("/usr/bin/python3 has no pytest (apt-get install python3-pytest)")
+	}
+	return "/usr/bin/python3"
+}
+
+const pythonShop = `
+RATE = 2
+
+def price(n):
+    if n < 0:
+        raise ValueError(n)
+    return n * RATE
+
+def unused():
+    return 1
+`
+
+func TestSuiteOfPython(t *testing.T) {
+	w := newWorld(t)
+	s, err := w.run(t, "pytest", RunnerOptions{Name: "unit", Program: systemPython(t)}, map[string]string{
+		"shop/__init__.py": "", "shop/price.py": pythonShop, "shop/other.py": "def twice(x):\n    return [x, x]\n", "conftest.py": "",
+		"tests/test_price.py": `
+import os, sys, time, subprocess
+import pytest
+from shop import price, other
+
+@pytest.fixture(scope="module")
+def shared():
+    return other.twice(3)
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_price(n):
+    assert price.price(n) == 2 * n
+
+def test_shared(shared):
+    assert shared == [3, 3]
+
+def test_shared_again(shared):
+    assert len(shared) == 2
+
+def test_child():
+    subprocess.run(["/bin/true"], check=True)
+
+@pytest.mark.skip
+def test_skipped():
+    pass
+
+def test_failing():
+    assert price.price(1) == 3
+
+def test_flaky():
+    assert os.environ["PYTHONHASHSEED"] != "3"  # the third run's
+
+def test_zone():
+    assert time.timezone == 5 * 3600
+
+@pytest.mark.parametrize("now", [str(time.time())])
+def test_moving(now):
+    pass
+`}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stable := []string{"tests/test_price.py::test_child", "tests/test_price.py::test_price[1]", "tests/test_price.py::test_price[2]", "tests/test_price.py::test_shared", "tests/test_price.py::test_shared_again"}
+	if got := s.byStability(Stable); !slices.Equal(got, stable) {
+		t.Errorf("stable: %q", got)
+	}
+	if got := s.byStability(Failing); !slices.Equal(got, []string{"tests/test_price.py::test_failing", "tests/test_price.py::test_zone"}) {
+		t.Errorf("failing: %q", got)
+	}
+	if got := s.byStability(Flaky); !slices.Equal(got, []string{"tests/test_price.py::test_flaky"}) {
+		t.Errorf("flaky: %q", got)
+	}
+	if f := s.finding(NeedZone); f == nil || f.Env["TZ"] != "America/New_York" || !slices.Equal(f.Tests, []string{"tests/test_price.py::test_zone"}) {
+		t.Errorf("the time zone: %+v", f)
+	}
+	if f := s.finding(UnstableIDs); f == nil || f.Count < 2 {
+		t.Errorf("ids that move: %+v", f)
+	}
+	if s.Runs != 3 || s.Millis <= 0 || s.Commands[0].BaselineMillis <= 0 || s.Tests[0].File != "tests/test_price.py" || !slices.Contains(s.TestFiles, "tests/**") {
+		t.Errorf("suite: %+v", s)
+	}
+}
+
+func TestSuitesThatCannotDecide(t *testing.T) {
+	w := newWorld(t)
+	python := systemPython(t)
+	for name, c := range map[string]struct {
+		runner string
+		files  map[string]string
+		want   FindingKind
+		says   string
+		change func(*SuiteConfig)
+	}{
+		"none":       {"pytest", map[string]string{"a.py": ""}, NoTests, "found no test (exit status 5)", nil},
+		"collection": {"pytest", map[string]string{"test_a.py": "import no_such_thing\ndef test_a(): pass\n"}, Collection, "No module named 'no_such_thing'", nil},
+		"internal":   {"pytest", map[string]string{"conftest.py": "def pytest_collection_modifyitems(): raise ValueError('odd')\n", "test_a.py": "def test_a(): pass\n"}, Crash, "internal error", nil},
+		"hang":       {"pytest", map[string]string{"test_a.py": "import time\ndef test_a(): pass\ndef test_b(): time.sleep(600)\n"}, Hang, "in the midst of test_a.py::test_b", func(c *SuiteConfig) { c.Limit = 3 * time.Second }},
+		"network":    {"pytest", map[string]string{"test_a.py": "import socket\ndef test_a(): socket.create_connection(('example.org', 80))\n"}, NeedNetwork, "network", nil},
+		"flaky":      {"pytest", map[string]string{"test_a.py": "import os\ndef test_a(): assert os.environ['PYTHONHASHSEED'] == '2'\n"}, NoneStable, "no test passes in every run", nil},
+		"no program": {"make", map[string]string{"a": ""}, FailingTest, "fail in every run", func(c *SuiteConfig) { c.Commands[0].Run = "no-such-program" }},
+		"no report":  {"pytest", map[string]string{"a": ""}, NoReport, "no-such-program", func(c *SuiteConfig) { c.Commands[0].Run = "no-such-program" }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := RunnerOptions{}
+			if c.runner == "pytest" {
+				o.Program = python
+			}
+			s, err := w.run(t, c.runner, o, c.files, c.change)
+			var none *SuiteError
+			if !errors.As(err, &none) {
+				t.Fatalf("error: %v", err)
+			}
+			if f := s.finding(c.want); f == nil || !strings.Contains(f.String(), c.says) {
+				t.Errorf("%s: %+v\n%v", c.want, f, err)
+			}
+		})
+	}
+}
+
+// A suite that is too long is cut to its first files.
+func TestLongSuite(t *testing.T) {
+	w := newWorld(t)
+	s, err := w.run(t, "pytest", RunnerOptions{Program: systemPython(t)}, map[string]string{
+		"test_a.py": "import time\ndef test_a(): time.sleep(1.5)\n", "test_b.py": "import time\ndef test_b(): time.sleep(2)\n", "test_c.py": "import time\ndef test_c(): time.sleep(8)\n",
+	}, func(c *SuiteConfig) { c.Limit = 6 * time.Second; c.Runs = 1; c.NoCoverage = true })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := s.byStability(Stable); !slices.Equal(got, []string{"test_a.py::test_a"}) || s.finding(Partial) == nil || !strings.HasSuffix(s.Commands[0].Run, " test_a.py") {
+		t.Errorf("%q, %+v", got, s)
+	}
+}
