@@ -82,7 +82,7 @@ internal/syntax:
 internal/syntax/syntaxtest:  internal/syntax
 internal/gitdir:
 internal/repo:              internal/grade/checks internal/grade/report internal/image internal/sandbox internal/strict internal/syntax
-internal/repo/setup:        internal/repo internal/grade/checks internal/grade/report internal/image internal/sandbox internal/image/dockerfile internal/strict internal/leak
+internal/repo/setup:        internal/repo internal/syntax internal/grade/checks internal/grade/report internal/image internal/sandbox internal/image/dockerfile internal/strict internal/leak
 internal/forge/decide:      internal/repo internal/grade/checks internal/grade/report internal/image internal/sandbox
 internal/forge:             task internal/gitdir internal/repo internal/image internal/sandbox internal/job internal/store internal/proof internal/draft internal/grade/checks
 internal/forge/mutate:      internal/forge internal/forge/decide internal/repo internal/image internal/syntax

@@ -1,6 +1,7 @@
 package cli
 
 type repoCmd struct {
+	Setup    repoSetupCmd    `cmd:"" help:"Make a repository ready: a healthy image, and a suite whose stable tests are known."`
 	AST      repoASTCmd      `cmd:"" name:"ast" help:"Print a source file's syntax tree."`
 	Grammars repoGrammarsCmd `cmd:"" help:"List the languages whose syntax is read, and fetch their grammars."`
 }

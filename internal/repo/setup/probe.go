@@ -31,7 +31,9 @@ type tried struct {
 }
 
 // good says that nothing is left to mend.
-func (t tried) good() bool { return t.passed > 0 && t.failed == 0 && t.void == "" && !t.build && t.hung == "" }
+func (t tried) good() bool {
+	return t.passed > 0 && t.failed == 0 && t.void == "" && !t.build && t.hung == ""
+}
 
 // fair says that the suite is worth having as it is: what failed may be the
 // machine's fault or the project's own.
@@ -133,8 +135,8 @@ func (t *tried) command(ctx context.Context, box sandbox.Sandbox, c repo.Command
 func (t *tried) read(r *report.Report) {
 	for _, f := range r.Flags {
 		switch f.Kind {
-		case report.FlagDuplicate, "namesake", "printed":
-		case "build":
+		case report.FlagDuplicate, report.FlagNamesake, report.FlagPrinted:
+		case report.FlagBuild:
 			t.build = true
 		default:
 			t.void = fmt.Sprintf("its report cannot be trusted (%s: %s)", f.Kind, f.Detail)
@@ -144,7 +146,7 @@ func (t *tried) read(r *report.Report) {
 		switch x.Status {
 		case report.Passed:
 			t.passed++
-		case "skipped", "xfailed":
+		case report.Skipped, report.XFailed:
 			t.skipped++
 		default:
 			t.failed++

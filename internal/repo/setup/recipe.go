@@ -113,7 +113,7 @@ func DecodeRecipe(name string, b []byte) (*Recipe, error) {
 	if r.Version != 1 {
 		bad(fmt.Errorf("version %d: this assay reads 1", r.Version), "version")
 	}
-	if nameOf(r.Name) != r.Name {
+	if NameOf(r.Name) != r.Name {
 		bad(fmt.Errorf("name %.60q: small letters, digits and single dashes, at most 40", r.Name), "name")
 	}
 	if r.Base == "" && r.Dockerfile == "" {

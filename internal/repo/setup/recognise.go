@@ -143,7 +143,10 @@ func projects(all []*ecosystem, t *tree) []string {
 			continue
 		}
 		for _, e := range all {
-			if slices.ContainsFunc(e.Marks[:min(2, len(e.Marks))], func(m string) bool { ok, err := path.Match(m, path.Base(f)); return ok && err == nil && !strings.Contains(m, "*") }) {
+			if slices.ContainsFunc(e.Marks[:min(2, len(e.Marks))], func(m string) bool {
+				ok, err := path.Match(m, path.Base(f))
+				return ok && err == nil && !strings.Contains(m, "*")
+			}) {
 				out = append(out, dir)
 				break
 			}

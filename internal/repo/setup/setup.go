@@ -37,12 +37,12 @@ type Config struct {
 	SSH        []string
 	Fresh      bool // do not take the recipe that Out has
 
-	Runs     int           // 0: 3
-	Timeout  time.Duration // of one run of the suite; 0: 10 minutes
-	Build1   time.Duration // of one command; 0: 20 minutes
-	Budget   time.Duration // of everything; 0: 1 hour
-	Attempts int           // at most; 0: 12
-	Cover    bool
+	Runs         int           // 0: 3
+	Timeout      time.Duration // of one run of the suite; 0: 10 minutes
+	BuildTimeout time.Duration // of one command; 0: 20 minutes
+	Budget       time.Duration // of everything; 0: 1 hour
+	Attempts     int           // at most; 0: 12
+	Cover        bool
 
 	Images  *image.Store
 	Backend sandbox.Backend
@@ -65,8 +65,8 @@ func (o *Config) settle() {
 	if o.Timeout == 0 {
 		o.Timeout = 10 * time.Minute
 	}
-	if o.Build1 == 0 {
-		o.Build1 = 20 * time.Minute
+	if o.BuildTimeout == 0 {
+		o.BuildTimeout = 20 * time.Minute
 	}
 	if o.Budget == 0 {
 		o.Budget = time.Hour
@@ -90,7 +90,7 @@ func Run(ctx context.Context, o Config) (*repo.Environment, error) {
 		return nil, err
 	}
 	if o.Name != "" {
-		s.name = nameOf(o.Name)
+		s.name = NameOf(o.Name)
 	}
 	for _, n := range s.notes {
 		o.Say("note: %s", n)
@@ -182,7 +182,7 @@ func (w *work) plans() ([]startPlan, error) {
 		w.o.Say("%s", r)
 	}
 	p.name, p.tests, p.services, p.secrets, p.ssh = w.s.name, w.o.Tests, w.o.Services, w.o.Secrets, w.o.SSH
-	p.runs, p.timeout, p.build = w.o.Runs, w.o.Timeout.Seconds(), w.o.Build1.Seconds()
+	p.runs, p.timeout, p.build = w.o.Runs, w.o.Timeout.Seconds(), w.o.BuildTimeout.Seconds()
 	if p.vars["version"] == "" {
 		p.vars["version"] = w.s.version
 	}
@@ -284,7 +284,7 @@ func (w *work) build(ctx context.Context, a *Attempt) (image.Image, error) {
 	base := a.recipe.Base
 	if a.recipe.Dockerfile != "" {
 		im, err := w.o.Build(ctx, dockerfile.Options{Dir: image.HostPath(w.s.dir), Dockerfile: a.recipe.Dockerfile, UID: w.o.UID, Limits: w.o.Limits,
-			Timeout: w.buildLimit(a.recipe), Events: w.events(a), Name: "forge/" + w.s.name + ":base"})
+			Timeout: w.buildLimit(a.recipe), Events: w.events(a), Name: "forge/" + a.recipe.Name + ":base"})
 		if err != nil {
 			return image.Image{}, err
 		}
@@ -337,21 +337,23 @@ func (w *work) buildLimit(r *Recipe) time.Duration {
 	if r.Suite.BuildSec > 0 {
 		return time.Duration(r.Suite.BuildSec * float64(time.Second))
 	}
-	return w.o.Build1
+	return w.o.BuildTimeout
 }
 
 // events keeps what the steps of a build print, and which one failed.
 func (w *work) events(a *Attempt) func(dockerfile.Event) {
 	return func(e dockerfile.Event) {
-		switch {
-		case e.Text != "":
+		switch e.Kind {
+		case dockerfile.EventStarted:
+			a.text = "" // what the step that fails prints is kept alone
+		case dockerfile.EventOutput:
 			if len(a.text) < maxOutput {
 				a.text += e.Text + "\n"
 			}
-		case e.Error != "":
-			a.Step = e.Code
-		case e.Code != "":
-			a.text = "" // of the step that fails alone
+		case dockerfile.EventEnded:
+			if e.Error != "" {
+				a.Step = e.Code
+			}
 		}
 	}
 }

@@ -263,7 +263,7 @@ func obtain(ctx context.Context, where, dir string, o Config) (*source, error) {
 		return nil, err
 	}
 	defer to.Close()
-	s := &source{dir: dir, name: nameOf(where)}
+	s := &source{dir: dir, name: NameOf(where)}
 	fi, err := os.Stat(where)
 	switch {
 	case err == nil && fi.IsDir():

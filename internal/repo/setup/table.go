@@ -165,7 +165,7 @@ var loaded = sync.OnceValue(func() (l loadedTables) {
 func readTable(name string, b []byte) (*ecosystem, error) {
 	e := &ecosystem{}
 	if f := strict.TOML(b, e); len(f) > 0 {
-		return nil, fmt.Errorf("table %s: %s", name, f[0].Error())
+		return nil, strict.Errors("table "+name, f, "a table has no key %q")
 	}
 	var exprs []string
 	for _, w := range e.Wants {

@@ -194,8 +194,8 @@ func (t *tree) licence() string {
 	return ""
 }
 
-// nameOf makes an environment's name of a path or URL: letters, digits, "-".
-func nameOf(where string) string {
+// NameOf makes an environment's name of a path or URL: letters, digits, "-".
+func NameOf(where string) string {
 	s := strings.TrimSuffix(strings.TrimRight(repo.CleanURL(where), "/"), ".git")
 	if abs, err := filepath.Abs(s); err == nil && !isURL(where) {
 		s = abs
