@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"io"
 	"io/fs"
 	"math/rand/v2"
 	"os"
@@ -15,7 +16,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -34,25 +34,18 @@ func TestMain(m *testing.M) {
 	if code, ok := ns.Main(os.Args); ok {
 		os.Exit(code)
 	}
-	code := m.Run()
-	if err := shared.close(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
+	os.Exit(m.Run())
 }
 
-// bed is a store with the pseudo-image "host" and a backend on it.
+// bed is a store with the pseudo-image "host" and a backend on it. Every
+// patient has its own: layers that are the same but for their times would be
+// one in a store, and times are compared here.
 type bed struct {
-	once    sync.Once
 	dir     string
 	images  *image.Store
 	backend sandbox.Backend
 	host    image.Image
-	err     error
 }
-
-var shared bed
 
 func (b *bed) open() (err error) {
 	if b.dir, err = os.MkdirTemp("", "assay-invert-test-"); err != nil {
@@ -96,17 +89,23 @@ func (b *bed) close() (err error) {
 	return errors.Join(err, os.RemoveAll(b.dir))
 }
 
-func needBed(t *testing.T) *bed {
+func newBed(t *testing.T) *bed {
 	t.Helper()
-	shared.once.Do(func() { shared.err = shared.open() })
+	b := &bed{}
+	err := b.open()
+	t.Cleanup(func() {
+		if err := b.close(); err != nil {
+			t.Error(err)
+		}
+	})
 	var refused *doctor.Refusal
-	if errors.As(shared.err, &refused) {
-		t.Skipf("no sandbox on this machine: %v", shared.err)
+	if errors.As(err, &refused) {
+		t.Skipf("no sandbox on this machine: %v", err)
 	}
-	if shared.err != nil {
-		t.Fatal(shared.err)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return &shared
+	return b
 }
 
 // patient is a healthy environment made of testdata/NAME.txtar: a tiny project
@@ -121,6 +120,8 @@ type patient struct {
 	env   *repo.Environment
 	view  *image.View
 	run   string
+
+	from, to string // a directory of this machine, and where it lies in the patient
 }
 
 func names(t *testing.T) []string {
@@ -132,13 +133,13 @@ func names(t *testing.T) []string {
 	return all
 }
 
-func admitPatient(t *testing.T, b *bed, file string) (*patient, error) {
+func admitPatient(t *testing.T, file string) (*patient, error) {
 	t.Helper()
 	a, err := txtar.ParseFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &patient{name: strings.TrimSuffix(filepath.Base(file), ".txtar"), bed: b}
+	p := &patient{name: strings.TrimSuffix(filepath.Base(file), ".txtar")}
 	p.env = &repo.Environment{Version: 1, Name: p.name, Workdir: "/app", User: "root"}
 	for l := range strings.Lines(string(a.Comment)) {
 		key, value, _ := strings.Cut(strings.TrimSpace(l), ": ")
@@ -146,6 +147,11 @@ func admitPatient(t *testing.T, b *bed, file string) (*patient, error) {
 		case "need":
 			if _, err := os.Stat(value); err != nil {
 				return nil, fmt.Errorf("needs %s", value)
+			}
+		case "from": // VARIABLE DIR: what a variable of this process names comes to lie there
+			name, dir, _ := strings.Cut(value, " ")
+			if p.from, p.to = os.Getenv(name), dir; p.from == "" {
+				return nil, fmt.Errorf("%s names no directory", name)
 			}
 		case "languages":
 			p.env.Languages = strings.Fields(value)
@@ -156,6 +162,7 @@ func admitPatient(t *testing.T, b *bed, file string) (*patient, error) {
 		}
 	}
 	p.env.Suite.Commands = []repo.Command{{Command: checks.Command{Name: "unit", Run: p.run}}}
+	p.bed = newBed(t)
 	if err := p.grow(t, a); err != nil {
 		t.Fatalf("%s: %v", file, err)
 	}
@@ -172,6 +179,16 @@ func (p *patient) grow(t *testing.T, a *txtar.Archive) error {
 	defer box.Close()
 	if err := box.Put(t.Context(), "/", bytes.NewReader(tarOf(a))); err != nil {
 		return err
+	}
+	if p.from != "" {
+		pr, pw := io.Pipe()
+		go func() {
+			w := tar.NewWriter(pw)
+			pw.CloseWithError(errors.Join(w.AddFS(os.DirFS(p.from)), w.Close()))
+		}()
+		if err := box.Put(t.Context(), image.Path(p.to), pr); err != nil {
+			return err
+		}
 	}
 	r, err := sandbox.Exec(t.Context(), box, sandbox.Command{Args: []string{"/bin/sh", "-exc", "[ ! -e /make.sh ] || sh -ex /make.sh; rm -f /make.sh"}}, sandbox.ExecOptions{Timeout: 5 * time.Minute})
 	if err != nil || r.Exit.Code != 0 {
@@ -345,10 +362,9 @@ func some(sites []Site, n int) []Site {
 // with a glob of names those. Faults that a tool does not notice are reported
 // as masked, with the reason that the operator gives.
 func TestOperators(t *testing.T) {
-	b := needBed(t)
 	patients := map[string]*patient{}
 	for _, f := range names(t) {
-		p, err := admitPatient(t, b, f)
+		p, err := admitPatient(t, f)
 		if err != nil {
 			t.Logf("%s is left out: %v", f, err)
 			continue

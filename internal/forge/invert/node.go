@@ -116,7 +116,7 @@ func (g *Ground) nodeUsed() []string {
 		n := need[0]
 		need = need[1:]
 		p := root + "/" + n
-		if seen[n] || !g.IsDir(p) {
+		if seen[n] || strings.HasPrefix(n, ".") || !g.IsDir(p) {
 			continue
 		}
 		seen[n] = true
@@ -211,10 +211,8 @@ func nodeShadow(g *Ground) []choice {
 // earlyModule is a first release of a package, which could little.
 func (g *Ground) earlyModule(at, name string) forge.Delta {
 	d := g.Write(at+"/package.json", []byte("{\n  \"name\": \""+name+"\",\n  \"version\": \"0.1.0\",\n  \"main\": \"index.js\"\n}\n"))
-	return merge(d, withParents(g, at+"/index.js", "'use strict'\n\nmodule.exports = {}\n"))
+	return merge(d, g.Write(at+"/index.js", []byte("'use strict'\n\nmodule.exports = {}\n")))
 }
-
-func withParents(g *Ground, p, text string) forge.Delta { return g.Write(p, []byte(text)) }
 
 var entryLine = regexp.MustCompile(`(?m)^(\s*"main"\s*:\s*")([^"]+)(")`)
 

@@ -210,7 +210,7 @@ func (g *Ground) legacy(dir, name string) forge.Delta {
 }
 
 func applyHijack(g *Ground, s Site, rng *rand.Rand) (Fault, error) {
-	dir := pick(rng, "/opt/legacy/lib", "/usr/local/share/compat", "/srv/shared/python")
+	dir := pick(rng, "/opt/legacy/lib", "/opt/compat/python3", "/srv/shared/python")
 	out := g.legacy(dir, s.What)
 	out = merge(out, g.Write(s.Path, []byte("import sys; sys.path.insert(0, '"+dir+"')\n")))
 	return Fault{out, map[string]string{"path": s.Path, "package": s.What, "copy": dir}}, nil
