@@ -15,6 +15,7 @@ import (
 type LogOptions struct {
 	From        string    // a name; empty: HEAD
 	FirstParent bool      // follow first parents; a merge is then one change against its first
+	Merges      bool      // follow all parents, and list a merge's changes against its first
 	Since       time.Time // of the committer; zero: all
 	Max         int       // 0: all
 	Numstat     bool      // count lines: reads every changed file, some ten times slower
@@ -22,7 +23,7 @@ type LogOptions struct {
 }
 
 // Commit is one commit of a history and what it changed. Without
-// LogOptions.FirstParent merges list no changes.
+// LogOptions.FirstParent or Merges merges list no changes.
 type Commit struct {
 	Hash, Tree        string
 	Parents           []string
@@ -64,6 +65,9 @@ func (g *Git) Log(ctx context.Context, o LogOptions, yield func(Commit) error) e
 	}
 	if o.FirstParent {
 		args = append(args, "--first-parent", "--diff-merges=first-parent")
+	}
+	if o.Merges && !o.FirstParent {
+		args = append(args, "--diff-merges=first-parent")
 	}
 	if !o.Since.IsZero() {
 		args = append(args, "--since="+strconv.FormatInt(o.Since.Unix(), 10))
