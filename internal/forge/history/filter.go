@@ -96,8 +96,9 @@ type mined struct {
 	source, tests []file // tests with their fixtures
 	logs          []file // of changes, for users
 	others        int
-	reverting     *commit // what it takes back; nil: nothing
-	bug           bool    // by its words
+	now           map[string]string // todays names of these
+	reverting     *commit           // what it takes back; nil: nothing
+	bug           bool              // by its words
 	score         float64
 }
 

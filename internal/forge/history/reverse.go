@@ -1,0 +1,92 @@
+package history
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha1"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"assay/internal/repo"
+)
+
+// reverser takes changes back in files that have moved on. It never sees the
+// user's tree: what it merges lies in a directory of ours.
+type reverser struct {
+	git *repo.Git
+	dir string
+}
+
+var errConflict = errors.New("the inverse does not apply")
+
+// back is the file now with the change from was to is taken out of it. The
+// change has to be there whole, and nothing else may go with it: the lines that
+// come and go are those of the inverse, no more and no fewer.
+func (r *reverser) back(ctx context.Context, now, is, was []byte) ([]byte, error) {
+	if bytes.Equal(now, is) {
+		return was, nil
+	}
+	names := []string{filepath.Join(r.dir, "now"), filepath.Join(r.dir, "is"), filepath.Join(r.dir, "was")}
+	for i, b := range [][]byte{now, is, was} {
+		if err := os.WriteFile(names[i], b, 0o600); err != nil {
+			return nil, fmt.Errorf("take a change back: %w", err)
+		}
+	}
+	out, err := r.git.Run(ctx, "merge-file", "-p", "-q", names[0], names[1], names[2])
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if err != nil || !sameLines(balance(is, was), balance(now, out)) {
+		return nil, errConflict
+	}
+	return out, nil
+}
+
+// balance counts how often each line came (positive) or went.
+func balance(from, to []byte) map[string]int {
+	n := map[string]int{}
+	for l := range bytes.Lines(to) {
+		n[string(bytes.TrimRight(l, "\r\n"))]++
+	}
+	for l := range bytes.Lines(from) {
+		n[string(bytes.TrimRight(l, "\r\n"))]--
+	}
+	for l, c := range n {
+		if c == 0 {
+			delete(n, l)
+		}
+	}
+	return n
+}
+
+func sameLines(a, b map[string]int) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for l, n := range a {
+		if b[l] != n {
+			return false
+		}
+	}
+	return true
+}
+
+// blobName is what git calls a file with this content; like is a name in the
+// repository's own hash.
+func blobName(b []byte, like string) string {
+	head := fmt.Appendf(nil, "blob %d\x00", len(b))
+	if len(like) == 64 {
+		h := sha256.New()
+		h.Write(head)
+		h.Write(b)
+		return hex.EncodeToString(h.Sum(nil))
+	}
+	h := sha1.New()
+	h.Write(head)
+	h.Write(b)
+	return hex.EncodeToString(h.Sum(nil))
+}
