@@ -250,7 +250,7 @@ func (x *miner) takeBack(ctx context.Context, s *site) (Reason, error) {
 		s.broken = s.was
 		return "", nil
 	}
-	b, err := x.back.back(ctx, s.now, s.is, s.was)
+	b, err := x.back.back(ctx, s.now, s.is, s.was, s.hunks)
 	if errors.Is(err, errConflict) {
 		return Conflict, nil
 	}
@@ -266,7 +266,7 @@ func (x *miner) hide(ctx context.Context, tests []*site) (Reason, error) {
 			t.without = bytes.Equal(t.now, t.is)
 			continue
 		}
-		b, err := x.back.back(ctx, t.now, t.is, t.was)
+		b, err := x.back.back(ctx, t.now, t.is, t.was, t.hunks)
 		if err != nil && !errors.Is(err, errConflict) {
 			return "", err
 		}

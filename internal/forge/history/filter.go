@@ -27,7 +27,7 @@ const (
 	WasUndone    Reason = "taken back later"            //
 	InMerge      Reason = "part of a merge"             // that is a candidate itself
 	Cosmetic     Reason = "comments or formatting only" //
-	NotABug      Reason = "not like a bug"              // new things only, or a rearrangement
+	NotABug      Reason = "not a mended fault"          // new things only, or a rearrangement
 	TestsElse    Reason = "tests are about other code"  //
 	Gone         Reason = "no longer in the tree"       //
 	Conflict     Reason = "its inverse does not apply"  //

@@ -16,8 +16,12 @@ type change struct {
 	file
 	added, removed []string // without line ends
 	newAt, oldAt   []int    // their line numbers, from 1, in the new and the old file
+	hunks          []hunk
 	binary         bool
 }
+
+// hunk is one run of lines that went and came, with the line ends.
+type hunk struct{ removed, added string }
 
 // patches asks git for the changes of some commits against their first
 // parents. A commit that git cannot show is missing from the answer.
@@ -103,22 +107,34 @@ func changes(files []*gitdiff.File) map[string]change {
 		}
 		for _, h := range f.TextFragments {
 			was, is := int(h.OldPosition), int(h.NewPosition)
+			var run hunk
 			for _, l := range h.Lines {
 				text := strings.TrimRight(l.Line, "\r\n")
 				switch l.Op {
 				case gitdiff.OpAdd:
 					c.added, c.newAt = append(c.added, text), append(c.newAt, is)
+					run.added += l.Line
 					is++
 				case gitdiff.OpDelete:
 					c.removed, c.oldAt = append(c.removed, text), append(c.oldAt, was)
+					run.removed += l.Line
 					was++
 				default:
+					c.hunk(&run)
 					is++
 					was++
 				}
 			}
+			c.hunk(&run)
 		}
 		all[name] = c
 	}
 	return all
+}
+
+func (c *change) hunk(run *hunk) {
+	if *run != (hunk{}) {
+		c.hunks = append(c.hunks, *run)
+		*run = hunk{}
+	}
 }

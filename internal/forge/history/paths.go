@@ -50,6 +50,8 @@ func classify(p string, isTest func(string) bool) kind {
 	name, ext := path.Base(p), strings.ToLower(path.Ext(p))
 	code := isSourceExt(ext)
 	switch {
+	case depsName.MatchString(name) && !testDir.MatchString(p): // a suite's list of files has the runner's configuration too
+		return deps
 	case sideDir.MatchString(p) && !testDir.MatchString(p):
 		return other
 	case isTest != nil && isTest(p) || testDir.MatchString(p) && (code || !docDir.MatchString(p)) ||
@@ -63,8 +65,6 @@ func classify(p string, isTest func(string) bool) kind {
 		return fixture
 	case logName.MatchString(name) && !code, logDir.MatchString(p) && !code:
 		return changelog
-	case depsName.MatchString(name):
-		return deps
 	case docDir.MatchString(p), docName.MatchString(name), slices.Contains(docExt, ext):
 		return doc
 	case strings.HasPrefix(name, "."), configDir.MatchString(p):

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"assay/internal/repo"
 )
@@ -26,7 +27,10 @@ var errConflict = errors.New("the inverse does not apply")
 // back is the file now with the change from was to is taken out of it. The
 // change has to be there whole, and nothing else may go with it: the lines that
 // come and go are those of the inverse, no more and no fewer.
-func (r *reverser) back(ctx context.Context, now, is, was []byte) ([]byte, error) {
+//
+// Where a merge fails, mostly because others wrote right beside it, the hunks
+// are looked for by their own lines.
+func (r *reverser) back(ctx context.Context, now, is, was []byte, hunks []hunk) ([]byte, error) {
 	if bytes.Equal(now, is) {
 		return was, nil
 	}
@@ -40,10 +44,30 @@ func (r *reverser) back(ctx context.Context, now, is, was []byte) ([]byte, error
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	if err != nil || !sameLines(balance(is, was), balance(now, out)) {
-		return nil, errConflict
+	want := balance(is, was)
+	if err == nil && sameLines(want, balance(now, out)) {
+		return out, nil
 	}
-	return out, nil
+	if out, ok := unhunk(string(now), hunks); ok && sameLines(want, balance(now, out)) {
+		return out, nil
+	}
+	return nil, errConflict
+}
+
+// unhunk takes out what each hunk added and puts back what it removed. What was
+// added must stand in the file once, line for line, and be enough to be known by.
+func unhunk(now string, hunks []hunk) ([]byte, bool) {
+	for _, h := range hunks {
+		if len(strings.TrimSpace(h.added)) < 12 {
+			return nil, false
+		}
+		at := strings.Index("\n"+now, "\n"+h.added)
+		if at < 0 || strings.Contains(now[at+1:], "\n"+h.added) {
+			return nil, false
+		}
+		now = now[:at] + h.removed + now[at+len(h.added):]
+	}
+	return []byte(now), len(hunks) > 0
 }
 
 // balance counts how often each line came (positive) or went.
