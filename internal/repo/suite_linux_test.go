@@ -216,6 +216,33 @@ def test_moving(now):
 	if f := s.finding(UnstableIDs); f == nil || f.Count < 2 {
 		t.Errorf("ids that move: %+v", f)
 	}
+	c := s.Coverage()
+	reach := func(file string, line int) map[string]Reach {
+		out := map[string]Reach{}
+		for i, how := range c.Covering(map[string][]int{file: {line}}) {
+			_, name, _ := strings.Cut(s.Tests[i].ID, "::")
+			out[name] = how
+		}
+		return out
+	}
+	if got := reach("shop/price.py", 7); got["test_price[1]"] != Runs || got["test_shared"] != Apart || got["test_child"] != Perhaps {
+		t.Errorf("who runs price(): %v", got)
+	}
+	if got := reach("shop/price.py", 2); got["test_price[1]"] != Runs || got["test_shared"] != Perhaps {
+		t.Errorf("whom the rate concerns: %v", got)
+	}
+	if got := reach("shop/price.py", 10); got["test_price[1]"] != Beside || got["test_shared"] != Apart {
+		t.Errorf("who runs what nobody runs: %v", got)
+	}
+	if got := reach("shop/other.py", 2); got["test_shared"] != Runs || got["test_shared_again"] != Runs || got["test_price[1]"] != Apart {
+		t.Errorf("who runs what a shared fixture runs: %v", got)
+	}
+	dir := t.TempDir()
+	if err := WriteEnvironment(dir, &Environment{Name: "shop", Workdir: "/app", Suite: s}); err != nil {
+		t.Error(err)
+	} else if _, err := ReadEnvironment(dir); err != nil {
+		t.Error(err)
+	}
 	if s.Runs != 3 || s.Millis <= 0 || s.Commands[0].BaselineMillis <= 0 || s.Tests[0].File != "tests/test_price.py" || !slices.Contains(s.TestFiles, "tests/**") {
 		t.Errorf("suite: %+v", s)
 	}
