@@ -60,6 +60,8 @@ func (r *suiteRun) coverCommand(ctx context.Context, c Command, limit time.Durat
 	switch c.Report {
 	case "pytest", "pytest-log":
 		return r.coverPython(ctx, c, limit)
+	case "go-test":
+		return r.coverGo(ctx, c, limit)
 	}
 	return nil, nil
 }

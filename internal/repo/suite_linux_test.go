@@ -99,6 +99,31 @@ func (w *world) image(t *testing.T, files map[string]string) image.Image {
 	return im
 }
 
+// warmed is an image in which a line has run, so that caches hold what compilers
+// made of their own libraries.
+func (w *world) warmed(t *testing.T, im image.Image, line string) image.Image {
+	t.Helper()
+	sb, err := w.backend.Create(t.Context(), sandbox.Spec{Image: im})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sb.Close()
+	res, err := sandbox.Exec(t.Context(), sb, sandbox.Command{Args: []string{"/bin/sh", "-c", ". /etc/profile; " + line}}, sandbox.ExecOptions{Timeout: 8 * time.Minute})
+	if err != nil || res.Exit.Code != 0 {
+		t.Fatalf("%s: %+v %s, %v", line, res.Exit, tailOf(res), err)
+	}
+	snap, err := sb.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := w.backend.Commit(t.Context(), snap)
+	if err != nil {
+		t.Fatal(err)
+	}
+	im.Layers = append(slices.Clone(im.Layers), id)
+	return im
+}
+
 // run runs a suite by one runner.
 func (w *world) run(t *testing.T, runner string, o RunnerOptions, files map[string]string, change func(*SuiteConfig)) (Suite, error) {
 	t.Helper()
@@ -295,5 +320,52 @@ func TestLongSuite(t *testing.T) {
 	}
 	if got := s.byStability(Stable); !slices.Equal(got, []string{"test_a.py::test_a"}) || s.finding(Partial) == nil || !strings.HasSuffix(s.Commands[0].Run, " test_a.py") {
 		t.Errorf("%q, %+v", got, s)
+	}
+}
+
+func TestSuiteOfGo(t *testing.T) {
+	w := newWorld(t, "/usr/local/go/bin/go")
+	s, err := w.run(t, "go", RunnerOptions{}, map[string]string{
+		"go.mod":          "module example.org/shop\n\ngo 1.21\n",
+		"price/price.go":  "package price\n\nvar Rate = 2\n\nfunc Price(n int) int {\n\tif n < 0 {\n\t\treturn 0\n\t}\n\treturn n * Rate\n}\n",
+		"sum/sum.go":      "package sum\n\nfunc Sum(a, b int) int {\n\treturn a + b\n}\n",
+		"sum/sum_test.go": "package sum\n\nimport (\n\t\"testing\"\n\n\t\"example.org/shop/price\"\n)\n\nfunc TestSum(t *testing.T) {\n\tif Sum(1, 2) != 3 {\n\t\tt.Fatal()\n\t}\n}\n\nfunc TestPrice(t *testing.T) {\n\tt.Run(\"one\", func(t *testing.T) {\n\t\tif price.Price(1) != 2 {\n\t\t\tt.Fatal()\n\t\t}\n\t})\n}\n\nfunc TestBad(t *testing.T) { t.Fatal() }\n",
+	}, func(c *SuiteConfig) {
+		c.Runs, c.NoVariants = 2, true
+		c.Image = w.warmed(t, c.Image, "go test ./... >/dev/null; true")
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const pkg = "example.org/shop/sum::"
+	if got := s.byStability(Stable); !slices.Equal(got, []string{pkg + "TestPrice", pkg + "TestPrice/one", pkg + "TestSum"}) {
+		t.Errorf("stable: %q", got)
+	}
+	c := s.Coverage()
+	want := func(file string, line int, test string, how Reach) {
+		t.Helper()
+		for i, got := range c.Covering(map[string][]int{file: {line}}) {
+			if s.Tests[i].ID == pkg+test && got != how {
+				t.Errorf("%s:%d is to %s %v, want %v", file, line, test, got, how)
+			}
+		}
+	}
+	want("price/price.go", 9, "TestPrice/one", Runs)
+	want("price/price.go", 7, "TestPrice/one", Beside)
+	want("price/price.go", 9, "TestSum", Apart)
+	want("price/price.go", 3, "TestSum", Perhaps)
+	want("sum/sum.go", 4, "TestSum", Runs)
+	want("sum/sum.go", 4, "TestPrice", Apart)
+	if s.Tests[0].File != "sum/sum_test.go" {
+		t.Errorf("files of tests: %+v", s.Tests)
+	}
+	some := []Test{}
+	for _, x := range s.Tests {
+		if x.ID == pkg+"TestSum" {
+			some = append(some, x)
+		}
+	}
+	if line, ok := Select(s.Commands[0], some); !ok || !strings.HasSuffix(line, "-run '^(TestSum)$' example.org/shop/sum") {
+		t.Errorf("a selection: %q", line)
 	}
 }
