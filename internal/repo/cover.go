@@ -62,6 +62,10 @@ func (r *suiteRun) coverCommand(ctx context.Context, c Command, limit time.Durat
 		return r.coverPython(ctx, c, limit)
 	case "go-test":
 		return r.coverGo(ctx, c, limit)
+	case "jest", "vitest", "mocha", "mocha-log", "node-test", "tap":
+		return r.coverNode(ctx, c, limit)
+	case "junit":
+		return r.coverJava(ctx, c, limit)
 	}
 	return nil, nil
 }

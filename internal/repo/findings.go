@@ -160,7 +160,9 @@ func (r *suiteRun) locate(ctx context.Context) error {
 	classes := map[string]string{} // of Java and Kotlin, by their full names' paths
 	for f := range strings.SplitSeq(string(res.Stdout), "\n") {
 		f = strings.TrimPrefix(f, "./")
-		there[f] = true
+		if there[f] = true; f != "" {
+			r.files = append(r.files, f)
+		}
 		if ext := path.Ext(f); ext == ".java" || ext == ".kt" {
 			if _, rest, ok := strings.Cut(f, "/java/"); ok {
 				classes[strings.TrimSuffix(rest, ext)] = f

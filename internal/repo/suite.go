@@ -131,6 +131,8 @@ type suiteRun struct {
 	output string
 	// kept are the results of the last whole run of a command, by its index.
 	kept map[int]result
+	// files of the working directory, relative to it, without dependencies.
+	files []string
 }
 
 func newSuiteRun(c SuiteConfig) (*suiteRun, error) {

@@ -369,3 +369,40 @@ func TestSuiteOfGo(t *testing.T) {
 		t.Errorf("a selection: %q", line)
 	}
 }
+
+func TestSuitesOfNode(t *testing.T) {
+	w := newWorld(t, "/usr/bin/node")
+	files := map[string]string{
+		"lib/price.js":       "'use strict'\nconst RATE = 2\nfunction price (n) {\n  if (n < 0) throw new Error('n')\n  return n * RATE\n}\nfunction unused () {\n  return 1\n}\nmodule.exports = { price, unused }\n",
+		"lib/sum.js":         "exports.sum = function (a, b) {\n  return a + b\n}\n",
+		"test/price.test.js": "const { test } = require('node:test')\nconst assert = require('assert')\ntest('price', () => { assert.equal(require('../lib/price').price(1), 2) })\n",
+		"test/sum.test.js":   "const { test } = require('node:test')\nconst assert = require('assert')\ntest('sum', () => { assert.equal(require('../lib/sum').sum(1, 2), 3) })\ntest('bad', () => { assert.equal(1, 2) })\n",
+		"test/tap.js":        "const { price } = require('../lib/price')\nconsole.log('TAP version 13\\n1..1\\n' + (price(2) === 4 ? 'ok' : 'not ok') + ' 1 - doubles')\n",
+	}
+	for runner, c := range map[string]struct {
+		o              RunnerOptions
+		stable, priced string
+	}{
+		"node-test": {RunnerOptions{Args: "test/price.test.js test/sum.test.js"}, "test/price.test.js > price|test/sum.test.js > sum", "test/price.test.js > price"},
+		"tape":      {RunnerOptions{Program: "node", Args: "test/tap.js"}, "doubles", "doubles"},
+	} {
+		s, err := w.run(t, runner, c.o, files, func(c *SuiteConfig) { c.Runs, c.NoVariants = 2, true })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(s.byStability(Stable), "|"); got != c.stable {
+			t.Errorf("%s: stable: %q", runner, got)
+		}
+		cover := s.Coverage()
+		for line, want := range map[int]Reach{5: Runs, 8: Beside, 2: Runs} {
+			for i, how := range cover.Covering(map[string][]int{"lib/price.js": {line}}) {
+				if s.Tests[i].ID == c.priced && how != want {
+					t.Errorf("%s: line %d is to %s %v, want %v\n%+v", runner, line, c.priced, how, want, s)
+				}
+				if s.Tests[i].ID == "test/sum.test.js > sum" && line == 5 && how != Apart {
+					t.Errorf("line %d is to the other file %v", line, how)
+				}
+			}
+		}
+	}
+}
