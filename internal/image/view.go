@@ -227,6 +227,16 @@ func (v *View) Lstat(p string) (Entry, error) {
 	return n.Entry, nil
 }
 
+// Source is the layer that a name is seen from; empty for a root that no layer
+// describes.
+func (v *View) Source(p string) (LayerID, error) {
+	n, err := v.find("source", p)
+	if err != nil {
+		return "", err
+	}
+	return n.layer, nil
+}
+
 // ModTime is when a name was changed, as its layer has it on disk; zero for
 // what lies on no disk: devices, and a root that no layer describes.
 func (v *View) ModTime(p string) (time.Time, error) {

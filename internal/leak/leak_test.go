@@ -6,6 +6,7 @@ import (
 	"compress/gzip"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -176,6 +177,77 @@ func TestScanSeesHiddenLayers(t *testing.T) {
 	got, err := s.Scan(t.Context(), image.Image{Layers: []image.LayerID{low, high}}, []*Gold{gold()})
 	if err != nil || len(got[0].Findings) != 1 || got[0].Findings[0].Layer != low {
 		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// What can be seen of an image is looked through, and what is hidden is not:
+// files, loose objects, what another layer put in their place.
+func TestScanMergedSeesWhatIsSeen(t *testing.T) {
+	git, err := exec.LookPath("git")
+	if err != nil {
+		t.Skip("no git")
+	}
+	st := store(t)
+	low := tree(t, st, func(d string) {
+		put(t, d+"/app/total.py", solved)
+		put(t, d+"/app/kept.py", solved)
+		repository(t, d, false)
+	})
+	v, err := st.View([]image.LayerID{low})
+	if err != nil {
+		t.Fatal(err)
+	}
+	over := func(hide ...string) image.Image {
+		w, err := st.NewLayer(t.Context(), low)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range hide {
+			e := image.Entry{Path: p, Type: image.TypeWhiteout}
+			if p == "app/total.py" {
+				e = image.Entry{Path: p, Type: image.TypeFile, Mode: 0o644}
+			}
+			var text io.Reader
+			if e.Type == image.TypeFile {
+				text = strings.NewReader(before)
+			}
+			if err := w.Add(e, text); err != nil {
+				t.Fatal(err)
+			}
+		}
+		id, err := w.Commit()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return image.Image{Layers: []image.LayerID{low, id}}
+	}
+	var objects []string
+	err = v.Walk(".", func(e image.Entry) error {
+		if e.Type == image.TypeFile && strings.Contains(e.Path, ".git/objects/") {
+			objects = append(objects, e.Path)
+		}
+		return nil
+	})
+	if err != nil || len(objects) == 0 {
+		t.Fatal(objects, err)
+	}
+	images := []image.Image{over("app/total.py", "app/kept.py"), over("app/total.py"), over(append(objects, "app/total.py", "app/kept.py")...)}
+	s := &Scanner{Store: st, Git: git, Cache: image.HostPath(t.TempDir()), Shared: func(id image.LayerID) bool { return id == low }}
+	got, err := s.ScanMerged(t.Context(), images, []*Gold{gold(), gold(), gold()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range [][]string{{".git/objects (blob "}, {"/app/kept.py holds", ".git/objects (blob "}, nil} {
+		f := got[i].Findings
+		if len(f) != len(want) {
+			t.Errorf("%d: %v, want %q", i, f, want)
+			continue
+		}
+		for k := range f {
+			if !strings.Contains(f[k].String(), want[k]) || f[k].Git() != strings.Contains(want[k], "blob") {
+				t.Errorf("%d: %v, want %q", i, f[k], want[k])
+			}
+		}
 	}
 }
 

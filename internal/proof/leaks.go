@@ -45,6 +45,9 @@ func (r *runs) leaks(ctx context.Context) ([]leak.Result, error) {
 		return nil, err
 	}
 	s := &leak.Scanner{Store: r.deps.Images, Git: r.cfg.Git, Cache: r.cfg.Cache, Shared: func(id image.LayerID) bool { return shared[id] }}
+	if r.cfg.Merged {
+		return out, r.seen(ctx, s, golds, out)
+	}
 	for id, tasks := range byImage {
 		im, err := job.ImageOf(r.goldDir, image.ID(id))
 		if err != nil {
@@ -148,11 +151,37 @@ func texts(dir string) ([]string, error) {
 	return lines, err
 }
 
-// addLeaks makes sure findings reasons, and others notes.
-func (p *Proof) addLeaks(r leak.Result) {
+// seen looks for all solutions at once in what can be seen of their images.
+func (r *runs) seen(ctx context.Context, s *leak.Scanner, golds []*leak.Gold, out []leak.Result) error {
+	var images []image.Image
+	var some []*leak.Gold
+	var at []int
+	for i, g := range golds {
+		if g == nil {
+			continue
+		}
+		im, err := job.ImageOf(r.goldDir, image.ID(r.gold(r.cfg.Tasks[i]).Record.Image.ID))
+		if err != nil {
+			return fmt.Errorf("prove: %w", err)
+		}
+		images, some, at = append(images, im), append(some, g), append(at, i)
+	}
+	got, err := s.ScanMerged(ctx, images, some)
+	if err != nil {
+		return fmt.Errorf("prove: %w", err)
+	}
+	for k, i := range at {
+		out[i] = got[k]
+	}
+	return nil
+}
+
+// addLeaks makes sure findings reasons, and others notes. With objects only
+// those in git's objects are reasons.
+func (p *Proof) addLeaks(r leak.Result, objects bool) {
 	p.Leaks, p.Notes = r.Findings, append(p.Notes, r.Notes...)
 	for _, f := range r.Findings {
-		if f.Sure {
+		if f.Sure && (!objects || f.Git()) {
 			p.because("the solution can be read: %s", f)
 		} else {
 			p.Notes = append(p.Notes, "looks like the solution: "+f.String())
