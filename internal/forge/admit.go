@@ -79,16 +79,27 @@ type attempt struct {
 // back, which is checked to be exact.
 func (f *forge) work(ctx context.Context, c Candidate) (*attempt, error) {
 	a := &attempt{made: made{cand: c, env: f.cfg.Env, healthy: f.healthy}}
-	if err := a.check(); err != nil {
+	key, err := f.key(c, c.Broken)
+	if err != nil {
 		return nil, err
+	}
+	a.key = key
+	if err := a.check(); err != nil {
+		if _, ok := f.ledger.find(key); ok {
+			return a, errKnown
+		}
+		return a, err
 	}
 	broken := c.Broken
 	for _, h := range c.Hidden {
 		broken = broken.with(Delta{{Path: path.Join(f.cfg.Env.Workdir, h)}})
 	}
-	broken, err := broken.On(f.healthy)
+	broken, err = broken.On(f.healthy)
 	if err != nil {
-		return nil, reject(whyMalformed, "%v", err)
+		if _, ok := f.ledger.find(key); ok {
+			return a, errKnown
+		}
+		return a, reject(whyMalformed, "%v", err)
 	}
 	if a.key, err = f.key(c, broken); err != nil {
 		return nil, err

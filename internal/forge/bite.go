@@ -116,7 +116,7 @@ func read(tr *store.Trial, suite repo.Suite) (sight, error) {
 			delete(s.passed, g) // of two results the worse one
 			s.failed[g] = Failure{ID: g, Status: t.Status, Message: t.Message}
 		}
-		if k := command(suite, c.Name); k != nil && k.Report == "" { // its status is its only test
+		if k := commandOf(suite, c.Name); k != nil && k.Report == "" { // its status is its only test
 			s.mute = false
 			if g := checks.Global(c.Name, c.Name); c.Exit == 0 && !c.TimedOut && c.NotStarted == "" {
 				s.passed[g] = true
@@ -138,7 +138,7 @@ func cmpText(a, b string) string {
 	return b
 }
 
-func command(s repo.Suite, name string) *repo.Command {
+func commandOf(s repo.Suite, name string) *repo.Command {
 	i := slices.IndexFunc(s.Commands, func(c repo.Command) bool { return c.Name == name })
 	if i < 0 {
 		return nil
@@ -186,7 +186,7 @@ func (f *forge) openPlan(protected []string) (*checks.Plan, map[string][]byte) {
 // limit is a command's time, in seconds: from its uncached baseline, with a
 // floor, so that a loop without an end costs a bounded time.
 func (f *forge) limit(name string) float64 {
-	c := command(f.cfg.Env.Suite, name)
+	c := commandOf(f.cfg.Env.Suite, name)
 	if c == nil {
 		return 60
 	}

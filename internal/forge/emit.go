@@ -189,7 +189,7 @@ func (m *made) config() task.Config {
 	for k, v := range m.facts {
 		facts[k] = v
 	}
-	out.Metadata.Assay = task.Assay{Grade: task.GradeKind(c.Grade), Rest: map[string]any{"forge": facts}}
+	out.Metadata.Assay = task.Assay{Grade: task.GradeKind(c.Grade), Verifier: task.VerifierSealed, Rest: map[string]any{"forge": facts}}
 	return out
 }
 

@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"errors"
 	"fmt"
 	"maps"
 	"path"
@@ -142,10 +143,10 @@ func (s steps) archive(healthy *image.View) ([]byte, error) {
 			return nil, fmt.Errorf("pack %q: %w", e.Path, err)
 		}
 	}
-	if err := w.Close(); err != nil {
+	if err := errors.Join(w.Close(), z.Close()); err != nil {
 		return nil, err
 	}
-	return out.Bytes(), z.Close()
+	return out.Bytes(), nil
 }
 
 func (e Edit) tar(w *tar.Writer, healthy *image.View) error {

@@ -56,8 +56,10 @@ func Archive(r io.Reader) (plain io.ReadCloser, ok bool, err error) {
 	if err != nil {
 		return nil, false, nil // it only begins like one
 	}
-	head := bufio.NewReaderSize(in, 512)
-	block, _ := head.Peek(512)
+	// The first entry may have a header of its own before it (PAX, GNU's long
+	// names), with the whole of which the library reads it.
+	head := bufio.NewReaderSize(in, 64<<10)
+	block, _ := head.Peek(64 << 10)
 	if _, err := tar.NewReader(bytes.NewReader(block)).Next(); err != nil {
 		in.Close()
 		return nil, false, nil

@@ -130,6 +130,7 @@ func TestScanFindsWhereASolutionStands(t *testing.T) {
 		"broken archive": {func(t *testing.T, d string) {
 			put(t, d+"/pkg.whl", "PK\x03\x04"+solved)
 			put(t, d+"/x.gz", "\x1f\x8bno")
+			put(t, d+"/cut.gz", "\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03\x4b")
 		}, ""},
 		"bytecode": {func(t *testing.T, d string) {
 			put(t, d+"/app/__pycache__/total.cpython-311.pyc", "\x00\x01amount_of_row\x00\x0fcollect_amounts\xda\x0bskip_header\x00normalised_value\x00")

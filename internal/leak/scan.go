@@ -159,7 +159,8 @@ func (w *walk) layerAll(ctx context.Context) error {
 func (w *walk) file(p, inside string, r io.Reader, depth int) error {
 	br := bufio.NewReaderSize(r, 64<<10)
 	head, err := br.Peek(8 << 10)
-	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, bufio.ErrBufferFull) {
+	// A member of an archive that breaks off holds what could be read of it.
+	if err != nil && depth == 0 && !errors.Is(err, io.EOF) && !errors.Is(err, bufio.ErrBufferFull) {
 		return err
 	}
 	if depth < 2 {
