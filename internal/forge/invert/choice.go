@@ -92,9 +92,21 @@ func (g *Ground) rewrite(p string, r rewrite) func(*rand.Rand) (forge.Delta, err
 
 // later is a time after everything below Dir, in seconds.
 func (g *Ground) later() int64 {
-	last := int64(1)
-	_ = g.Tree.Walk(g.Dir(), latest(&last))
-	return last + 2
+	t, err := forge.Later(g.Tree, g.Dir())
+	if err != nil {
+		return 1
+	}
+	return t.Unix()
+}
+
+// pinned is Write that keeps the file's time to the nanosecond, so that a build
+// tool does not make it again.
+func (g *Ground) pinned(p string, data []byte) forge.Delta {
+	d := g.Write(p, data)
+	if was, err := forge.Was(g.Tree, p); err == nil {
+		d[len(d)-1].Time, d[len(d)-1].Nanos = was.Time, was.Nanos
+	}
+	return d
 }
 
 // added is a site where a file comes to be that was not there.

@@ -112,7 +112,7 @@ type Operator struct {
 
 // All lists the operators, in the order of the catalogue.
 func All() []Operator {
-	return slices.Concat(python(), node(), files())
+	return slices.Concat(python(), node(), files(), golang(), rust(), java(), native(), session(), git(), ci())
 }
 
 // check refuses an operator that was written down wrongly, and names it.

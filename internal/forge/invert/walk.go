@@ -25,13 +25,3 @@ func each(f func(p string, size int64)) func(image.Entry) error {
 		return nil
 	}
 }
-
-// latest keeps the latest modification time of a walk, in seconds.
-func latest(last *int64) func(image.Entry) error {
-	return func(e image.Entry) error {
-		if !e.ModTime.IsZero() {
-			*last = max(*last, e.ModTime.Unix())
-		}
-		return nil
-	}
-}
