@@ -27,7 +27,7 @@ func takesPytest(c *command) bool {
 }
 
 // sentinel stands where ids or files of tests go.
-const sentinel = "@assay-tests@"
+const sentinel = "assay--tests"
 
 // ownPath is where a command sets Python's path itself.
 var ownPath = regexp.MustCompile(`\bPYTHONPATH=(["']?)`)
@@ -217,9 +217,15 @@ func ids(tests []*test) (out []string) {
 	return out
 }
 
+// places are the files of tests; none where one of them is not known: then
+// everything is collected.
 func places(tests []*test) (out []string) {
 	for _, t := range tests {
-		if f := t.place(); f != "" && !slices.Contains(out, f) {
+		f := t.place()
+		if !strings.HasSuffix(f, ".py") {
+			return nil
+		}
+		if !slices.Contains(out, f) {
 			out = append(out, f)
 		}
 	}

@@ -2,6 +2,7 @@ package decide
 
 import (
 	"sort"
+	"strings"
 	"time"
 
 	"assay/internal/repo"
@@ -74,12 +75,11 @@ func (t *test) place() string {
 	if t.File != "" {
 		return t.File
 	}
-	for i := 0; i+1 < len(t.ID); i++ {
-		if t.ID[i] == ':' && t.ID[i+1] == ':' {
-			return t.ID[:i]
-		}
+	place, _, ok := strings.Cut(t.ID, "::")
+	if !ok {
+		return ""
 	}
-	return ""
+	return place
 }
 
 func (t *test) global() string { return t.Command + ":" + t.ID }

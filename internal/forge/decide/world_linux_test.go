@@ -176,18 +176,7 @@ func (w *world) decide(c Config, changes ...Change) map[string]Verdict {
 // swap is a change of one text into another in a file of the healthy tree.
 func (w *world) swap(id, file, old, new string) Change {
 	w.t.Helper()
-	im, err := shared.images.Resolve(w.env.Image)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	v, err := shared.images.View(im.Layers)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	b, err := v.ReadFile("/app/"+file, maxFile)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	b := w.old(file)
 	if strings.Count(string(b), old) != 1 {
 		w.t.Fatalf("%s has %q %d times", file, old, strings.Count(string(b), old))
 	}
@@ -201,6 +190,24 @@ func classes(got map[string]Verdict) string {
 		out = append(out, fmt.Sprintf("%s %s", id, got[id].Class))
 	}
 	return strings.Join(out, "\n")
+}
+
+// old is a file of the healthy tree.
+func (w *world) old(file string) []byte {
+	w.t.Helper()
+	im, err := shared.images.Resolve(w.env.Image)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	v, err := shared.images.View(im.Layers)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	b, err := v.ReadFile("/app/"+file, maxFile)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return b
 }
 
 // suiteCommand is a test's, with its report.

@@ -7,6 +7,8 @@ import subprocess
 import sys
 
 here = os.path.dirname(os.path.abspath(__file__))
+if here != "/.assay-decide":
+    sys.exit("this runs in a sandbox of its own")
 path = [p for p in os.environ.get("PYTHONPATH", "").split(":") if p != here]
 for name, value in (
     ("PYTHONPATH", ":".join(path)),

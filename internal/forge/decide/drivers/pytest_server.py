@@ -15,6 +15,9 @@ import threading
 import time
 import warnings
 
+# It ends every process that a run leaves behind, and empties /tmp: in a sandbox alone.
+if os.path.dirname(os.path.abspath(__file__)) != "/.assay-decide" or len([p for p in os.listdir("/proc") if p.isdigit()]) > 20:
+    sys.exit("this runs in a sandbox of its own")
 STATE = json.loads(os.environ.pop("ASSAY_STATE"))
 sys.argv, sys.path[:] = STATE["argv"], STATE["path"]
 IN, OUT = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
@@ -27,7 +30,7 @@ os.environ["PYTHONDONTWRITEBYTECODE"] = "1"  # a cached file could be older than
 import pytest  # noqa: E402  from the suite's own paths
 
 WORK = os.getcwd()
-SENTINEL = "@assay-tests@"
+SENTINEL = "assay--tests"
 MESSAGE = 3000  # characters of a failure that are kept
 TREE = 20000  # files of a tree that is watched
 
@@ -135,6 +138,7 @@ def arguments(req):
 
 def child(req, out):
     os.setsid()
+    sys.dont_write_bytecode = req["op"] != "watch"  # the healthy suite's own, rewritten tests above all
     IN.close()
     OUT.close()
     random.seed(0)
@@ -190,7 +194,7 @@ def listing():
         try:
             with os.scandir(stack.pop()) as entries:
                 for e in entries:
-                    if e.name in ("__pycache__", ".pytest_cache", ".git"):
+                    if e.name in ("__pycache__", ".pytest_cache", ".git", "site-packages", "node_modules"):
                         continue
                     st = e.stat(follow_symlinks=False)
                     if e.is_dir(follow_symlinks=False):

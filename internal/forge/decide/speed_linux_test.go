@@ -1,0 +1,187 @@
+package decide
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"assay/internal/repo"
+)
+
+// swaps are plain changes of text, for measuring alone: what the forge proposes
+// comes of syntax trees.
+var swaps = []struct {
+	re  *regexp.Regexp
+	now string
+}{
+	{regexp.MustCompile(` == `), " != "}, {regexp.MustCompile(` != `), " == "}, {regexp.MustCompile(` === `), " !== "}, {regexp.MustCompile(` !== `), " === "},
+	{regexp.MustCompile(` < `), " <= "}, {regexp.MustCompile(` > `), " >= "}, {regexp.MustCompile(` <= `), " < "}, {regexp.MustCompile(` >= `), " > "},
+	{regexp.MustCompile(` \+ `), " - "}, {regexp.MustCompile(` - `), " + "}, {regexp.MustCompile(` \* `), " + "}, {regexp.MustCompile(` \+= `), " -= "},
+	{regexp.MustCompile(` and `), " or "}, {regexp.MustCompile(` or `), " and "}, {regexp.MustCompile(` && `), " || "}, {regexp.MustCompile(` \|\| `), " && "},
+	{regexp.MustCompile(`\b[Tt]rue\b`), "false"}, {regexp.MustCompile(`\b[Ff]alse\b`), "true"}, {regexp.MustCompile(`\bnot `), ""},
+	{regexp.MustCompile(` 0\b`), " 1"}, {regexp.MustCompile(`\b1\b`), "2"}, {regexp.MustCompile(`\breturn nil\b`), "panic(0)"},
+	{regexp.MustCompile(`\bif (!?[a-z][\w.]*)(:| \{)`), "if !($1)$2"}, {regexp.MustCompile(`\bNone\b`), `""`}, {regexp.MustCompile(`""`), `"XX"`},
+	{regexp.MustCompile(`\bbreak\b`), "continue"}, {regexp.MustCompile(`\bcontinue\b`), "break"},
+}
+
+// textMutants are single swaps in a source's code, comments left out as far as
+// lines tell.
+func textMutants(file string, src string) (out []Change) {
+	python := path.Ext(file) == ".py"
+	at, quoted := 0, false
+	for line := range strings.Lines(src) {
+		begin := at
+		at += len(line)
+		trim := strings.TrimSpace(line)
+		if python && strings.Count(line, `"""`) == 1 {
+			quoted = !quoted
+		}
+		if quoted || strings.HasPrefix(trim, "#") || strings.HasPrefix(trim, "//") || strings.HasPrefix(trim, "*") || strings.HasPrefix(trim, "/*") || strings.Contains(line, `"""`) ||
+			strings.HasPrefix(trim, "import ") || strings.HasPrefix(trim, "from ") || strings.HasPrefix(trim, "use ") || strings.HasPrefix(trim, "package ") {
+			continue
+		}
+		for k, s := range swaps {
+			for _, m := range s.re.FindAllStringSubmatchIndex(line, -1) {
+				now := string(s.re.ExpandString(nil, s.now, line, m))
+				if python {
+					now = strings.NewReplacer("false", "False", "true", "True", "if !(", "if not (").Replace(now)
+				}
+				if now == line[m[0]:m[1]] {
+					continue
+				}
+				text := src[:begin+m[0]] + now + src[begin+m[1]:]
+				out = append(out, Change{ID: fmt.Sprintf("%s:%d:%d", file, begin+m[0], k), Files: map[string][]byte{file: []byte(text)}})
+			}
+		}
+	}
+	return out
+}
+
+// measured is a project that this machine can run and peers were measured on.
+type measured struct {
+	name    string
+	install string
+	cmd     repo.Command
+	sources []string // patterns
+	tools   []string
+}
+
+func measuredProjects() []measured {
+	pytest := suiteCommand("unit", "PYTHONPATH=src .venv/bin/python -B -m pytest -q -p no:cacheprovider -o junit_family=xunit1 --junitxml=/tmp/r.xml", "pytest", "/tmp/r.xml")
+	pytest.Select = pytest.Run + " {tests}"
+	mocha := suiteCommand("unit", "node_modules/.bin/mocha --require test/support/env --reporter json --reporter-option output=/tmp/r.json --check-leaks test/ test/acceptance/", "mocha", "/tmp/r.json")
+	mocha.Driver = "mocha"
+	return []measured{
+		{"itsdangerous", "", pytest, []string{"src/itsdangerous/*.py"}, nil},
+		{"gorilla-mux", "ENV PATH=/usr/local/go/bin:/usr/bin:/bin GOPROXY=off GOTOOLCHAIN=local GOFLAGS=-buildvcs=false\nRUN go test -count=1 ./... >/dev/null 2>&1; true",
+			suiteCommand("unit", "go test -json -count=1 ./...", "go-test"), []string{"*.go"}, []string{"/usr/local/go/bin/go"}},
+		{"express", "", mocha, []string{"lib/utils.js", "lib/router/layer.js"}, []string{"/usr/bin/node"}},
+	}
+}
+
+// TestMutationSpeed decides what plain changes make of real projects, with the
+// peers' set-up time included: ASSAY_SPEED_DIR holds their trees, installed.
+func TestMutationSpeed(t *testing.T) {
+	dir := os.Getenv("ASSAY_SPEED_DIR")
+	if dir == "" {
+		t.Skip("ASSAY_SPEED_DIR names no projects: scripts/long mutation-speed")
+	}
+	for _, p := range measuredProjects() {
+		if _, err := os.Stat(filepath.Join(dir, p.name)); err != nil {
+			continue
+		}
+		t.Run(p.name, func(t *testing.T) {
+			w := project(t, filepath.Join(dir, p.name), p.install, p.cmd, p.tools...)
+			var changes []Change
+			for _, pattern := range p.sources {
+				files, _ := filepath.Glob(filepath.Join(dir, p.name, pattern))
+				for _, f := range files {
+					if strings.HasSuffix(f, "_test.go") || strings.HasSuffix(f, "test_helpers.go") {
+						continue
+					}
+					b, err := os.ReadFile(f)
+					if err != nil {
+						t.Fatal(err)
+					}
+					rel, _ := filepath.Rel(filepath.Join(dir, p.name), f)
+					changes = append(changes, textMutants(rel, string(b))...)
+				}
+			}
+			first := w.timed(p.name, Config{Concurrent: 2}, changes)
+			if os.Getenv("ASSAY_SPEED_ONCE") != "" {
+				return
+			}
+			again := w.timed(p.name+" again", Config{Concurrent: 2}, changes)
+			for id, v := range first {
+				if again[id].Class != v.Class {
+					t.Errorf("%s: %s, and then %s\n%s\n%s", id, v.Class, again[id].Class, v.Output, again[id].Output)
+				}
+			}
+			w.reproved(first, 20)
+		})
+	}
+}
+
+func (w *world) timed(name string, c Config, changes []Change) map[string]Verdict {
+	began := time.Now()
+	got := w.decide(c, changes...)
+	took := time.Since(began)
+	count := map[Class]int{}
+	for _, v := range got {
+		count[v.Class]++
+	}
+	load, _ := os.ReadFile("/proc/loadavg")
+	fmt.Printf("%s: %d decided in %.1f s: %.0f a minute; %v; load %s", name, len(got), took.Seconds(), float64(len(got))/took.Minutes(), count, load)
+	return got
+}
+
+// reproved applies patches with git to a clean copy and runs the suite's own
+// command there, as anybody would.
+func (w *world) reproved(got map[string]Verdict, n int) {
+	var ids []string
+	for id, v := range got {
+		if v.Class == Killed || v.Class == Survived {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	step := max(1, len(ids)/n)
+	var changes []Change
+	for i := 0; i < len(ids) && len(changes) < n; i += step {
+		v := got[ids[i]]
+		file, _, _ := strings.Cut(v.ID, ":")
+		dir := w.t.TempDir()
+		if err := os.MkdirAll(filepath.Join(dir, path.Dir(file)), 0o755); err != nil {
+			w.t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, file), w.old(file), 0o644); err != nil {
+			w.t.Fatal(err)
+		}
+		git := exec.Command("git", "apply", "-")
+		git.Dir, git.Stdin = dir, strings.NewReader(v.Patch)
+		if out, err := git.CombinedOutput(); err != nil {
+			w.t.Fatalf("%s: %v %s", v.ID, err, out)
+		}
+		b, err := os.ReadFile(filepath.Join(dir, file))
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		changes = append(changes, Change{ID: v.ID, Files: map[string][]byte{file: b}})
+	}
+	right := 0
+	for id, v := range w.decide(Config{Concurrent: 2, Cold: true}, changes...) {
+		if v.Class == got[id].Class {
+			right++
+		} else {
+			w.t.Errorf("%s: %s, and %s on a clean copy\n%s", id, got[id].Class, v.Class, v.Patch)
+		}
+	}
+	fmt.Printf("%s: %d of %d patches proved again on clean copies\n", w.env.Name, right, len(changes))
+}
