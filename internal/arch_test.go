@@ -85,7 +85,7 @@ internal/repo:              internal/grade/checks internal/grade/report internal
 internal/repo/setup:        internal/repo internal/syntax internal/grade/checks internal/grade/report internal/image internal/sandbox internal/image/dockerfile internal/strict internal/leak
 internal/forge/decide:      internal/repo internal/grade/checks internal/grade/report internal/image internal/sandbox
 internal/forge:             task internal/gitdir internal/repo internal/image internal/sandbox internal/job internal/store internal/proof internal/draft internal/grade/checks
-internal/forge/mutate:      internal/forge internal/forge/decide internal/repo internal/image internal/syntax
+internal/forge/mutate:      internal/forge internal/forge/decide internal/repo internal/image internal/syntax internal/grade/checks
 internal/forge/invert:      internal/forge internal/repo internal/image internal/sandbox
 internal/forge/history:     internal/forge internal/forge/decide internal/repo internal/image internal/syntax
 internal/label:             task internal/image internal/syntax internal/grade/checks
