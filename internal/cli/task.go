@@ -18,6 +18,7 @@ type taskCmd struct {
 	Prove  taskProveCmd  `cmd:"" help:"Show that a task is sound: gold passes, doing nothing fails, the solution lies nowhere; write proof.json."`
 	Adapt  taskAdaptCmd  `cmd:"" help:"Find the strictest modes in which a foreign gold solution passes, and pin them."`
 	Attack taskAttackCmd `cmd:"" help:"Run a battery of cheats on tasks: none of them may pass."`
+	Fault  taskFaultCmd  `cmd:"" help:"Replay what breaks a task's environment, or what mends it."`
 	Seal   taskSealCmd   `cmd:"" help:"Seal what a verifier installs into a layer, and grade offline from then on."`
 }
 

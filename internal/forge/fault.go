@@ -1,0 +1,117 @@
+package forge
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"assay/internal/image"
+)
+
+// FaultFile is the name of a fault's record. It lies below a task's tests/, so
+// that it belongs to the key and no agent sees it.
+const FaultFile = "fault.json"
+
+// Fault is the record of a broken environment: what breaks a healthy image,
+// and what mends it, exactly. Contents that the healthy image has are named,
+// not held, so that a record is small.
+type Fault struct {
+	Version     int             `json:"v"`           // 1
+	Environment string          `json:"environment"` // the healthy image's name
+	Layers      []image.LayerID `json:"layers"`
+	Operators   []string        `json:"operators,omitempty"`
+	Break       Delta           `json:"break"`
+	Mend        Delta           `json:"mend"`
+}
+
+// NewFault records a delta over a healthy image, with its times and inverse.
+func NewFault(name string, layers []image.LayerID, healthy *image.View, d Delta, operators []string) (*Fault, error) {
+	f := &Fault{Version: 1, Environment: name, Layers: layers, Operators: operators}
+	var err error
+	if f.Break, err = d.On(healthy); err != nil {
+		return nil, err
+	}
+	if f.Break, err = f.Break.stamp(healthy, time.Time{}); err != nil {
+		return nil, err
+	}
+	f.Mend, err = Invert(f.Break, healthy)
+	return f, err
+}
+
+// Encode is the record's file.
+func (f *Fault) Encode() ([]byte, error) {
+	b, err := json.MarshalIndent(f, "", " ")
+	return append(b, '\n'), err
+}
+
+const maxFault = 128 << 20 // bytes of a record
+
+// ReadFault reads the record of a task.
+func ReadFault(task string) (*Fault, error) {
+	root, err := os.OpenRoot(task)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	name := filepath.Join("tests", FaultFile)
+	h, err := root.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer h.Close()
+	if fi, err := h.Stat(); err != nil || !fi.Mode().IsRegular() {
+		return nil, errors.Join(err, fmt.Errorf("%s is no regular file", filepath.Join(task, name)))
+	}
+	b, err := io.ReadAll(io.LimitReader(h, maxFault+1))
+	if err != nil {
+		return nil, err
+	}
+	f, err := DecodeFault(b)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", filepath.Join(task, name), err)
+	}
+	return f, nil
+}
+
+// DecodeFault reads a record and refuses what no delta may say.
+func DecodeFault(b []byte) (*Fault, error) {
+	if len(b) > maxFault {
+		return nil, fmt.Errorf("more than %d bytes", maxFault)
+	}
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	f := &Fault{}
+	if err := d.Decode(f); err != nil {
+		return nil, err
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return nil, errors.New("bytes after the record")
+	}
+	if f.Version != 1 {
+		return nil, fmt.Errorf("version %d of faults is not known here, only 1", f.Version)
+	}
+	if len(f.Break) == 0 {
+		return nil, errors.New("it breaks nothing")
+	}
+	for _, l := range f.Layers {
+		if hex := strings.TrimPrefix(string(l), "sha256:"); len(hex) != 64 || strings.Trim(hex, "0123456789abcdef") != "" {
+			return nil, fmt.Errorf("%.80q is no layer", l)
+		}
+	}
+	if err := f.Break.Check(); err != nil {
+		return nil, fmt.Errorf("break: %w", err)
+	}
+	if err := f.Mend.Check(); err != nil {
+		return nil, fmt.Errorf("mend: %w", err)
+	}
+	return f, nil
+}
+
+// Roots are the paths that the fault is about: below no other of them.
+func (f *Fault) Roots() []string { return f.Break.roots() }
