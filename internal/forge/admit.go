@@ -352,6 +352,9 @@ func (f *forge) final(a *attempt) error {
 		plan.Commands[i].TimeoutSec = 2 * f.limit(plan.Commands[i].Name)
 	}
 	a.plan, a.tests = plan, files
+	if err := f.recordFault(a); err != nil {
+		return err
+	}
 	if err := a.placeTests(); err != nil {
 		return err
 	}
@@ -373,6 +376,20 @@ func (f *forge) final(a *attempt) error {
 	a.facts["hints"] = min(f.cfg.Hints, len(a.cand.Statement.Hints))
 	a.facts["statement_words"] = len(strings.Fields(a.words))
 	return f.put(a, "prove")
+}
+
+// recordFault keeps with the task what breaks its environment and what mends
+// it, without the commit that hides the one and the other.
+func (f *forge) recordFault(a *attempt) error {
+	if a.cand.Grade != GradeState {
+		return nil
+	}
+	r, err := NewFault(f.cfg.Env.Image, f.cfg.Env.Layers, f.healthy, a.cand.Broken, a.cand.Operators, f.later)
+	if err != nil {
+		return fmt.Errorf("record of the fault: %w", err)
+	}
+	a.tests[FaultFile], err = r.Encode()
+	return err
 }
 
 // changed are the paths of a delta, a few of them.

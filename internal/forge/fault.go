@@ -31,13 +31,14 @@ type Fault struct {
 }
 
 // NewFault records a delta over a healthy image, with its times and inverse.
-func NewFault(name string, layers []image.LayerID, healthy *image.View, d Delta, operators []string) (*Fault, error) {
+// later is the time of changed files under TimesLater, else zero.
+func NewFault(name string, layers []image.LayerID, healthy *image.View, d Delta, operators []string, later time.Time) (*Fault, error) {
 	f := &Fault{Version: 1, Environment: name, Layers: layers, Operators: operators}
 	var err error
 	if f.Break, err = d.On(healthy); err != nil {
 		return nil, err
 	}
-	if f.Break, err = f.Break.stamp(healthy, time.Time{}); err != nil {
+	if f.Break, err = f.Break.stamp(healthy, later); err != nil {
 		return nil, err
 	}
 	f.Mend, err = Invert(f.Break, healthy)
