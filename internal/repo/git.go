@@ -152,7 +152,9 @@ func (g *Git) borrow(ctx context.Context, at gitPlace) error {
 // extensions reads what a repository's configuration says of its own form. Git
 // reads the file as a list of keys and acts on none.
 func (g *Git) extensions(ctx context.Context, file string) (map[string]string, error) {
-	if _, err := readPlain(file, 1<<20); err != nil {
+	if _, err := readPlain(file, 1<<20); errors.Is(err, os.ErrNotExist) {
+		return nil, nil // as git takes it: nothing is said
+	} else if err != nil {
 		return nil, err
 	}
 	cmd := g.command(ctx, "config", "--file", file, "--no-includes", "-z", "--list")

@@ -161,7 +161,7 @@ func (m *mined) shaped(source []*site, k known) Reason {
 		return NotABug
 	case len(k.gone) > 0 && !fixes.MatchString(m.message):
 		return NotABug
-	case !m.bug && tidy.MatchString(m.subject()):
+	case !fixes.MatchString(m.message) && tidy.MatchString(m.subject()):
 		return NotABug
 	}
 	return ""
@@ -292,10 +292,10 @@ func (x *miner) candidate(m *mined, source, tests []*site, patch map[string]chan
 	}
 	t := tell(m, changesOf(source), logLines(m, patch), x.g.Issues, newStripper(changesOf(source), x.people))
 	p.Statement = t.Statement
-	if t.from != "failures" {
+	if t.Title != "" {
 		p.Statement.Hints = hints(changesAt(source), k.changed)
 	}
-	name := slug(t.Title)
+	name := slug(t.Title + t.title)
 	if name == "" {
 		name = slug(stem(source[0].path))
 	}
@@ -323,6 +323,9 @@ func (m *mined) operator() string {
 
 func notes(t told, found []Finding) map[string]string {
 	n := map[string]string{"statement": t.from, "stripped": fmt.Sprint(t.taken), "base": "inverse on the healthy tree"}
+	if t.title != "" {
+		n["title"] = t.title
+	}
 	var codes []string
 	for _, f := range found {
 		codes = append(codes, string(f.Code))

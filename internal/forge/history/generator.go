@@ -169,7 +169,7 @@ func (m *mined) below(dir string) Reason {
 
 // people are the names of authors that are two words at least: "Ann" alone is
 // in too many texts by accident.
-func people(commits []*commit) []string {
+func people(commits []*commit) *strings.Replacer {
 	seen := map[string]bool{}
 	var all []string
 	for _, c := range commits {
@@ -179,7 +179,11 @@ func people(commits []*commit) []string {
 		}
 	}
 	slices.SortFunc(all, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
-	return all
+	pairs := make([]string, 0, 2*len(all))
+	for _, n := range all {
+		pairs = append(pairs, n, "")
+	}
+	return strings.NewReplacer(pairs...)
 }
 
 // miner goes into commits.
@@ -189,7 +193,7 @@ type miner struct {
 	git     *repo.Git
 	objects *repo.Objects
 	back    reverser
-	people  []string
+	people  *strings.Replacer
 	seen    map[string]bool // digests of broken trees
 
 	*queue

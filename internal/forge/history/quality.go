@@ -60,10 +60,10 @@ func quality(j judged) []Finding {
 		add(ImplicitNaming, "tests use %s, which the change adds and the statement does not name", list(first(names, 5)))
 	}
 	rest := len(strings.Fields(said))
-	if j.told.from != "failures" && (elsewhere.MatchString(j.told.asked) || j.told.url && rest < 40) {
+	if j.told.Title != "" && (elsewhere.MatchString(j.told.asked) || j.told.url && rest < 40) {
 		add(ExternalInfo, "the text points elsewhere")
 	}
-	if j.told.from != "failures" && rest < 12 {
+	if j.told.Title != "" && rest < 12 {
 		add(Ambiguous, "%d words", rest)
 	}
 	if j.m.others > 0 || len(modules(j.source)) > 3 {

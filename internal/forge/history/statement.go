@@ -13,12 +13,13 @@ import (
 // told is what a commit's task says, and where that comes from.
 type told struct {
 	forge.Statement
-	from   string // "issue 12", "request 12", "changelog", "message", "failures"
+	from   string // "issue 12", "request 12", "changelog", "message", "message and failures", "failures"
 	issue  string
 	taken  int // places that were stripped
 	images int
 	issues int // that the commit closes
 	url    bool
+	title  string // of a statement that failures have to complete
 	asked  string // the text before it was stripped
 }
 
@@ -29,7 +30,7 @@ var (
 	trailingRef  = regexp.MustCompile(`\s*\((?:#|gh-|!|bpo-)\d+\)`)
 	reverted     = regexp.MustCompile(`(?i)this reverts (?:the )?(?:merge )?commit\s+[0-9a-f]+(?:,? reversing\s+changes made to [0-9a-f]+)?\.?`)
 	bullet       = regexp.MustCompile(`^\s*(?:[-*+•]|\d+[.)]|\.\.)\s+`)
-	logHead      = regexp.MustCompile(`(?i)^\s*(?:#+|=+|-+|~+|\^+|v?\d+\.\d+|unreleased|version\b|released?\b)`)
+	logHead      = regexp.MustCompile(`(?i)^\s*(?:#+|=+|-+|~+|\^+|v?\d+\.\d+|unreleased|version\b|released?\b|\*\*[^*]+\*\*:?$|[A-Z][\w /]{2,30}:?$)`)
 )
 
 // tell words a task's statement from what people wrote about the change: the
@@ -60,7 +61,7 @@ func tell(m *mined, source []change, logs []string, issues Issues, s *stripper) 
 	t.url = address.MatchString(text)
 	var n int
 	t.Title, t.taken = s.clean(shorten(title))
-	t.Title = strings.TrimRight(strings.Join(strings.Fields(t.Title), " "), ".:,; ")
+	t.Title = strings.Trim(strings.Join(strings.Fields(t.Title), " "), ".:,;- ")
 	t.Body, n = s.clean(text)
 	t.taken += n
 	if t.from == "message" {
@@ -74,7 +75,39 @@ func tell(m *mined, source []change, logs []string, issues Issues, s *stripper) 
 		// A task that says the wrong thing, or the solution, is worse than one that only shows the symptom.
 		t.Statement, t.from = forge.Statement{}, "failures"
 	}
+	if t.from == "message" && len(strings.Fields(t.Title+" "+t.Body)) < fewWords {
+		t.title, t.Statement, t.from = t.Title, forge.Statement{}, "message and failures"
+	}
 	return t
+}
+
+// fewWords is how many words a message needs to stand alone; below, what the
+// tests showed is told with it.
+const fewWords = 14
+
+// Describe words the statement of a candidate whose message says too little:
+// its title, and what fails. It is part of forge.Describer; without a title it
+// says nothing, and the forge's own words are taken.
+func (g *Generator) Describe(w *forge.World, c forge.Candidate, seen forge.Seen) forge.Statement {
+	title := c.Notes["title"]
+	if title == "" || len(seen.Failed) == 0 {
+		return forge.Statement{}
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s.\n\nAt the moment this does not work:\n", title)
+	told := map[string]bool{}
+	for _, f := range seen.Failed {
+		m := strings.TrimSpace(f.Message)
+		if m, _, _ = strings.Cut(m, "\n"); m == "" || told[m] || len(told) == 3 {
+			continue
+		}
+		told[m] = true
+		fmt.Fprintf(&b, "\n- `%s`", strings.ReplaceAll(clip(m, 200), "`", "'"))
+	}
+	if len(told) == 0 {
+		return forge.Statement{}
+	}
+	return forge.Statement{Title: title, Body: b.String()}
 }
 
 // minStatement is how many words a statement has at least; "Fix typo in core"

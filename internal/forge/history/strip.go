@@ -9,14 +9,14 @@ import (
 // stripper takes out of a text what would give the solution away, or what
 // points to where it can be read.
 type stripper struct {
-	gold   map[string]bool // lines that the solution adds, squeezed
-	people []string        // whole names of the history's authors
+	gold   map[string]bool   // lines that the solution adds, squeezed
+	people *strings.Replacer // takes out whole names of the history's authors
 }
 
 // goldLine is the shortest line of a solution that is looked for in texts.
 const goldLine = 10
 
-func newStripper(source []change, people []string) *stripper {
+func newStripper(source []change, people *strings.Replacer) *stripper {
 	s := &stripper{gold: map[string]bool{}, people: people}
 	old := map[string]bool{}
 	for _, c := range source {
@@ -51,9 +51,11 @@ var (
 	hash      = regexp.MustCompile(`(?i)(?:\b(?:in |by |with |since |from )?(?:commit|revision|changeset|rev|sha)s?:?\s+)?\b[0-9a-f]{7,64}\b`)
 	lineNo    = regexp.MustCompile(`(\.[A-Za-z]{1,5})(?::\d+(?::\d+)?\b|#L\d+(?:-L?\d+)?|\(\d+(?:,\d+)?\))`)
 	lineWord  = regexp.MustCompile(`(?i),?\s*\b(?:on |at |in )?lines?\s+\d+(?:\s*(?:-|to|and|–)\s*\d+)?`)
-	issueRef  = regexp.MustCompile(`(?i)\s*[\(\[]?(?:\b(?:fix(?:e[sd])?|close[sd]?|resolve[sd]?|refs?|see|re|addresses|for|issue|bug|pr|ticket|pull request):?\s+)*(?:\B#\d+|\bgh-\d+|\bbpo-\d+)(?:\s*(?:,|and|&)\s*(?:#\d+|gh-\d+))*[\)\]]?`)
+	issueRef  = regexp.MustCompile(`(?i)\s*[\(\[]?(?:\b(?:fix(?:e[sd])?|close[sd]?|resolve[sd]?|refs?|see|re|addresses|by|in|from|with|since|for|issue|bug|pr|ticket|pull request):?\s+)*(?:\B#\d+|\bgh-\d+|\bbpo-\d+)(?:\s*(?:,|and|&)\s*(?:#\d+|gh-\d+))*[\)\]]?`)
 	handle    = regexp.MustCompile(`(^|[\s(,])@[A-Za-z\d](?:[A-Za-z\d-]{0,38})\b`)
 	thanks    = regexp.MustCompile(`(?i)\s*[\(,;-]?\s*\b(?:thanks,?(?: to)?|thank you,?|reported by|patch by|contributed by|courtesy of|credits? to|h/t|based on (?:a |the )?(?:patch|work) by|authored by|written by|found by|noticed by|spotted by|discovered by)\s+(?:@?[A-Z][\w.'-]*)(?:\s+(?:van|von|de|der)?\s*[A-Z][\w.'-]*){0,3}\)?[.!]?`)
+	roles     = regexp.MustCompile(`(?i)[{:](?:gh|gh-)?(?:issue|pr|bug|pull|user|commit|cve|mr|contributor|ticket)s?[}:]\x60[^\x60]*\x60,?`)
+	ruler     = regexp.MustCompile(`^\s*[-=~^_*]{4,}\s*$`)
 	bracketed = regexp.MustCompile(`\s*\([^()]{0,60}(?:#\d+|@[A-Za-z])[^()]{0,60}\)`)
 	byHandle  = regexp.MustCompile(`(?i)[,;]?\s*\b(?:by|via|cc|from|with|to|and)\s+@[A-Za-z\d][\w-]*`)
 	comment   = regexp.MustCompile(`(?s)<!--.*?-->`)
@@ -95,7 +97,7 @@ func (s *stripper) clean(text string) (string, int) {
 				}
 			}
 			hunk = diffLine.MatchString(l) || hunk && l != "" && strings.ContainsRune("+- \\", rune(l[0]))
-			if skip > 0 || hunk || trailer.MatchString(l) || gerrit.MatchString(l) || s.gold[squeeze(strings.Trim(l, "`+ >"))] {
+			if skip > 0 || hunk || ruler.MatchString(l) || trailer.MatchString(l) || gerrit.MatchString(l) || s.gold[squeeze(strings.Trim(l, "`+ >"))] {
 				taken++
 				continue
 			}
@@ -169,14 +171,13 @@ func (s *stripper) prose(l string) (string, int) {
 	l = email.ReplaceAllString(l, "")
 	l = s.hashes(l)
 	l = sentences(l, func(x string) bool { return !solution.MatchString(x) })
+	l = roles.ReplaceAllString(l, "")
 	l = bracketed.ReplaceAllString(l, "")
 	l = issueRef.ReplaceAllString(l, "")
 	l = thanks.ReplaceAllString(l, "")
 	l = byHandle.ReplaceAllString(l, "")
 	l = handle.ReplaceAllString(l, "$1")
-	for _, p := range s.people {
-		l = strings.ReplaceAll(l, p, "")
-	}
+	l = s.people.Replace(l)
 	l = details.ReplaceAllString(l, "")
 	l = s.places(l)
 	l = s.inline(l)
