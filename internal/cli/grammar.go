@@ -27,10 +27,11 @@ type grammar struct {
 
 	Demo demoCmd `cmd:"" group:"start" help:"Prove a few built-in tasks, run three agents on them, write a report."`
 
-	Task   taskCmd   `cmd:"" group:"tasks" help:"Lint, show, scaffold and prove tasks."`
-	Import importCmd `cmd:"" group:"tasks" help:"Turn a data set into task directories."`
-	Repo   repoCmd   `cmd:"" group:"tasks" help:"Repositories that tasks are made of."`
-	Image  imageCmd  `cmd:"" group:"tasks" help:"Get, build, inspect and remove images."`
+	Task    taskCmd    `cmd:"" group:"tasks" help:"Lint, show, scaffold and prove tasks."`
+	Import  importCmd  `cmd:"" group:"tasks" help:"Turn a data set into task directories."`
+	Repo    repoCmd    `cmd:"" group:"tasks" help:"Repositories that tasks are made of."`
+	Library libraryCmd `cmd:"" group:"tasks" help:"Sets of tasks: how they are spread, and what they lack."`
+	Image   imageCmd   `cmd:"" group:"tasks" help:"Get, build, inspect and remove images."`
 
 	Agent      agentCmd      `cmd:"" group:"runs" help:"List, install and try agents."`
 	Run        runCmd        `cmd:"" group:"runs" help:"Run agents on tasks."`
