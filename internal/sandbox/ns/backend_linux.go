@@ -58,6 +58,9 @@ func Open(ctx context.Context, c Config) (*Backend, error) {
 	if c.Store == nil {
 		return nil, errors.New("open sandbox backend: no layer store")
 	}
+	if os.Args[0] == keeperMarker { // a process without number would come of it
+		return nil, errors.New("open sandbox backend: this process was started as another backend's keeper, and its program does not begin with a call of ns.Main")
+	}
 	c = c.orDefaults()
 	b := &Backend{conf: c, root: realRoot(), noise: &tail{}, done: make(chan struct{}),
 		boxes: map[string]*Sandbox{}, apt: map[string]bool{}, bases: map[sandbox.Snapshot][]image.LayerID{}, opened: map[image.HostPath]bool{}, dog: newWatchdog()}

@@ -337,3 +337,14 @@ func TestLostSandbox(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// A program that forgets to be the keeper does not start keepers without end.
+func TestKeeperStartsNoKeeper(t *testing.T) {
+	name := os.Args[0]
+	os.Args[0] = keeperMarker
+	defer func() { os.Args[0] = name }()
+	_, st := openStoreAt(t, t.TempDir())
+	if _, err := Open(t.Context(), Config{Store: st}); err == nil || !strings.Contains(err.Error(), "ns.Main") {
+		t.Errorf("%v", err)
+	}
+}
