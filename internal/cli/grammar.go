@@ -30,6 +30,7 @@ type grammar struct {
 	Task    taskCmd    `cmd:"" group:"tasks" help:"Lint, show, scaffold and prove tasks."`
 	Import  importCmd  `cmd:"" group:"tasks" help:"Turn a data set into task directories."`
 	Repo    repoCmd    `cmd:"" group:"tasks" help:"Repositories that tasks are made of."`
+	Forge   forgeCmd   `cmd:"" group:"tasks" help:"Make proved tasks of a repository, without a model."`
 	Library libraryCmd `cmd:"" group:"tasks" help:"Sets of tasks: how they are spread, and what they lack."`
 	Image   imageCmd   `cmd:"" group:"tasks" help:"Get, build, inspect and remove images."`
 

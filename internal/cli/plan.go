@@ -140,7 +140,7 @@ func printImages(w io.Writer, needs []job.ImageNeed) {
 		fmt.Fprintf(w, head+format+"\n", args...)
 		head = "           "
 	}
-	states := []job.ImageState{job.ImageHere, job.ImageFetch, job.ImageFallback, job.ImageMissing, job.ImageBroken, job.ImageBuild}
+	states := []job.ImageState{job.ImageHere, job.ImageShipped, job.ImageFetch, job.ImageFallback, job.ImageMissing, job.ImageBroken, job.ImageBuild}
 	needs = slices.Clone(needs)
 	slices.SortStableFunc(needs, func(a, b job.ImageNeed) int {
 		return cmp.Compare(slices.Index(states, a.State), slices.Index(states, b.State))
@@ -156,6 +156,8 @@ func printImages(w io.Writer, needs []job.ImageNeed) {
 			what = fmt.Sprintf("to fetch, %s", size(*n.Bytes))
 		case job.ImageBuild:
 			name, what = filepath.Join(short(n.Name), "Dockerfile"), "to build; cached steps cost nothing"
+		case job.ImageShipped:
+			what = "came with the tasks"
 		case job.ImageFallback:
 			what = "missing: " + n.Error
 		case job.ImageMissing:

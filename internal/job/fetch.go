@@ -46,10 +46,16 @@ func (m *images) name(env environment) string {
 // when its own is not here and fetches nothing: which of the two a trial ran on
 // must not hang on the network's mood.
 func (m *images) finder(env environment) func(context.Context, string) (image.Image, error) {
+	find := m.have
 	if env.fallback != "" && m.base(env) == "" {
-		return m.deps.Resolve
+		find = m.deps.Resolve
 	}
-	return m.have
+	return func(ctx context.Context, ref string) (image.Image, error) {
+		if im, ok, err := m.shipped(ctx, env, ref); ok || err != nil {
+			return im, err
+		}
+		return find(ctx, ref)
+	}
 }
 
 // have finds an image here, or fetches it.

@@ -26,6 +26,8 @@ type images struct {
 	mu      sync.Mutex // guards both below
 	made    map[string]*imageOnce
 	fetches map[string]*fetch // by reference
+
+	loading sync.Mutex // held while an image that came with the tasks is read
 }
 
 type imageOnce struct {

@@ -15,6 +15,7 @@ type ImageState string
 
 const (
 	ImageHere     ImageState = "present"
+	ImageShipped  ImageState = "shipped"  // it came with the tasks, and is read when it is needed
 	ImageFetch    ImageState = "fetch"    // a registry has it
 	ImageBuild    ImageState = "build"    // from a Dockerfile; steps that are cached cost nothing
 	ImageFallback ImageState = "fallback" // it is missing; the tasks' fallback takes its place
@@ -34,6 +35,7 @@ type ImageNeed struct {
 	Error  string     `json:"error,omitempty"`
 
 	fallback string
+	context  string // of the build that needs it
 }
 
 // Remote is what a registry says of an image.
@@ -87,7 +89,7 @@ func (s *survey) environment(ctx context.Context, m *images, env environment, ta
 	}
 	builds := env.builds() && env.name == ""
 	if !builds {
-		s.add(ImageNeed{Name: name, fallback: fallback}, task)
+		s.add(ImageNeed{Name: name, fallback: fallback, context: env.dir}, task)
 		return
 	}
 	n := ImageNeed{Name: env.dir, State: ImageBuild}
@@ -102,7 +104,7 @@ func (s *survey) environment(ctx context.Context, m *images, env environment, ta
 	}
 	s.add(n, task)
 	for _, b := range n.Bases {
-		s.add(ImageNeed{Name: b, fallback: fallback}, task)
+		s.add(ImageNeed{Name: b, fallback: fallback, context: env.dir}, task)
 	}
 }
 
@@ -131,6 +133,8 @@ func (s *survey) look(ctx context.Context, n *ImageNeed) {
 		n.State, n.Digest = ImageHere, registryDigest(here, n.Name)
 	case !errors.As(err, &missing):
 		n.State, n.Error = ImageMissing, err.Error()
+	case shippedAt(n.context, n.Name) != "":
+		n.State = ImageShipped
 	case n.fallback != "":
 		if _, err := s.deps.Resolve(ctx, n.fallback); err != nil {
 			n.State, n.Error = ImageMissing, err.Error()
