@@ -392,13 +392,27 @@ func some(sites []Site, n int) []Site {
 	return out
 }
 
+// slow reports a patient whose toolchain takes long: its archive's comment has
+// a line "slow".
+func slow(t *testing.T, file string) bool {
+	a, err := txtar.ParseFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.Contains(strings.Split(string(a.Comment), "\n"), "slow")
+}
+
 // Every operator bites on a real toolchain, and its inverse is exact. With
 // ASSAY_OPERATORS=all all of them are tried, else a few drawn by a fixed seed;
 // with a glob of names those. Faults that a tool does not notice are reported
 // as masked, with the reason that the operator gives.
 func TestOperators(t *testing.T) {
 	patients := map[string]*patient{}
+	list, sites, which := All(), 6, os.Getenv("ASSAY_OPERATORS")
 	for _, f := range names(t) {
+		if slow(t, f) && which == "" {
+			continue
+		}
 		p, err := admitPatient(t, f)
 		if err != nil {
 			t.Logf("%s is left out: %v", f, err)
@@ -406,9 +420,8 @@ func TestOperators(t *testing.T) {
 		}
 		patients[p.name] = p
 	}
-	list, sites, which := All(), 6, os.Getenv("ASSAY_OPERATORS")
 	if which == "" {
-		list, sites = subset(list, 12), 3
+		sites = 2
 	} else if which != "all" {
 		list = slices.DeleteFunc(list, func(o Operator) bool { ok, _ := path.Match(which, o.Name); return !ok })
 	}
@@ -425,6 +438,11 @@ func TestOperators(t *testing.T) {
 		if err != nil || !ok {
 			t.Fatalf("%s is not healthy: %v\n%s", n, err, says)
 		}
+	}
+	if which == "" {
+		list = subset(slices.DeleteFunc(list, func(o Operator) bool {
+			return !slices.ContainsFunc(sorted(grounds), func(n string) bool { return len(o.Sites(grounds[n])) > 0 })
+		}), 8)
 	}
 	bit := 0
 	for _, o := range list {
@@ -499,6 +517,24 @@ func subset(all []Operator, n int) []Operator {
 
 func sorted[V any](m map[string]V) []string {
 	return slices.Sorted(keys(m))
+}
+
+// What one operator does with the lists that a ground gives is no other's
+// business: all of them find the same sites, whoever looked before.
+func TestGroundIsNeverChanged(t *testing.T) {
+	p, err := admitPatient(t, "testdata/deploy.txtar")
+	if err != nil {
+		t.Skip(err)
+	}
+	one := NewGround(p.view, p.env)
+	for _, o := range All() {
+		o.Sites(one)
+	}
+	for _, o := range All() {
+		if again, fresh := o.Sites(one), o.Sites(NewGround(p.view, p.env)); !slices.Equal(again, fresh) {
+			t.Errorf("%s: on a ground that others looked at it finds %v, not %v", o.Name, again, fresh)
+		}
+	}
 }
 
 // Operators are written down wholly, and no two share a name.

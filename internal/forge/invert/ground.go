@@ -155,7 +155,7 @@ func aside() []string {
 
 // Project lists the files and links that people wrote below Dir and that an
 // operator may change: none of the tests' own.
-func (g *Ground) Project() []string { return g.project() }
+func (g *Ground) Project() []string { return slices.Clone(g.project()) }
 
 // Sources are those of Project with one of these suffixes.
 func (g *Ground) Sources(suffixes ...string) []string {
