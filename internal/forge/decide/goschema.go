@@ -122,6 +122,11 @@ type goSpan struct {
 // goSchema writes each file with all of its variants. The bodies stand in the
 // branches of one if: labels aside, a body means there what it means alone.
 func goSchema(old map[string][]byte, variants []goVariant) (files map[string][]byte, spans []goSpan) {
+	return schema(old, variants, "if "+switchName+" == %d ")
+}
+
+// schema writes the bodies behind a condition that takes their numbers.
+func schema(old map[string][]byte, variants []goVariant, condition string) (files map[string][]byte, spans []goSpan) {
 	files = map[string][]byte{}
 	byFile := map[string][]goVariant{}
 	for _, v := range variants {
@@ -144,7 +149,7 @@ func goSchema(old map[string][]byte, variants []goVariant) (files map[string][]b
 			out.WriteString("{ ")
 			for ; i < len(list) && list[i].start == start; i++ {
 				v := list[i]
-				fmt.Fprintf(&out, "if %s == %d ", switchName, v.number)
+				fmt.Fprintf(&out, condition, v.number)
 				span := goSpan{file: f, first: line(), number: v.number}
 				out.Write(v.body)
 				span.end = line()
@@ -185,18 +190,18 @@ var goErrorLine = regexp.MustCompile(`(?m)^(?:\./)?([^\s:]+\.go):(\d+):(?:\d+:)?
 
 // blamed reads a compiler's errors: the variants that hold one do not build.
 // alone are those whose function is at fault, nobody knows by which.
-func blamed(out []byte, spans []goSpan) (bad, alone map[int]bool) {
+func blamed(line *regexp.Regexp, out []byte, spans []goSpan) (bad, alone map[int]bool) {
 	bad, alone = map[int]bool{}, map[int]bool{}
-	for _, m := range goErrorLine.FindAllSubmatch(out, -1) {
+	for _, m := range line.FindAllSubmatch(out, -1) {
 		file := string(m[1])
-		line, err := strconv.Atoi(string(m[2]))
+		at, err := strconv.Atoi(string(m[2]))
 		if err != nil {
 			continue
 		}
 		found := false
 		var around []int
 		for _, s := range spans {
-			if path.Base(s.file) != path.Base(file) || line < s.first || line > s.end {
+			if path.Base(s.file) != path.Base(file) || at < s.first || at > s.end {
 				continue
 			}
 			if s.number == 0 {

@@ -271,6 +271,7 @@ func kinds() []kind {
 	return []kind{
 		{name: "pytest", takes: takesPytest, open: newPytest},
 		{name: "go", takes: takesGo, open: newGo, batch: true},
+		{name: "cargo", takes: takesCargo, open: newCargo, batch: true},
 	}
 }
 
