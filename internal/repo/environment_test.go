@@ -204,3 +204,25 @@ func FuzzDecodeEnvironment(f *testing.F) {
 		}
 	})
 }
+
+func FuzzReadCover(f *testing.F) {
+	f.Add([]byte("{\"test\": \"t::a\", \"files\": {\"a.py\": [[5, 8]], \"b.py\": null}, \"unknown\": true}\n{\"static\": {\"a.py\": [[1, 4], [9, 0]]}}\n"))
+	f.Add([]byte("{\"file\": \"t.js\", \"files\": {\"../a.js\": [[5, 1]]}}\n"))
+	f.Add([]byte("P\texample.org/a\t/app/a\nX\t./a/b_test.go\nW\texample.org/a\nexample.org/a/x.go:1.2,3.4 1 0\nT\texample.org/a\tTestX\nexample.org/a/x.go:1.2,3.4 1 1\n"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		c := newCovered()
+		_ = c.read(b)
+		g := goCover{covered: newCovered(), workdir: "/app", dir: "/app", packages: map[string]string{}, whole: map[string]map[string][]Range{}, blocks: map[string][]Range{}, exec: map[string]bool{}}
+		g.read(b)
+		tests := []Test{{ID: "t::a", Command: "unit", Stability: Stable}, {ID: "example.org/a::TestX/one", Command: "unit", Stability: Stable}, {ID: "b", Command: "unit", File: "t.js", Stability: Stable}}
+		for _, found := range []*covered{c, g.finish("unit", tests)} {
+			r := &suiteRun{suite: Suite{Commands: example().Suite.Commands, Tests: slices.Clone(tests), Files: []string{}}}
+			r.apply("unit", found)
+			e := example()
+			e.Suite = r.suite
+			if err := e.check(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
