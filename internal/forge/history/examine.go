@@ -43,30 +43,51 @@ func (x *miner) examine(ctx context.Context, m *mined, patch map[string]change) 
 	if why := m.shaped(source, e); why != "" {
 		return none, why, nil
 	}
-	tests, why, err := x.tests(ctx, m, patch)
+	p, why, err := x.inverse(ctx, m, patch, source, e)
+	if why == Conflict || why == Gone || why == TestsGone {
+		p, why, err = x.older(ctx, m, patch, source, e, why)
+	}
 	if why != "" || err != nil {
 		return none, why, err
 	}
-	if m.reverting == nil && !about(tests, source, e) {
-		return none, TestsElse, nil
+	d := digest(p.Broken)
+	if x.seen[d] {
+		return none, Same, nil
+	}
+	x.seen[d] = true
+	return p, "", nil
+}
+
+// inverse is the candidate that takes the change out of the healthy tree.
+func (x *miner) inverse(ctx context.Context, m *mined, patch map[string]change, source []*site, k known) (proposal, Reason, error) {
+	p := x.proposal(m)
+	tests, why, err := x.tests(ctx, m, patch)
+	if why != "" || err != nil {
+		return p, why, err
+	}
+	if m.reverting == nil && !about(tests, source, k) {
+		return p, TestsElse, nil
 	}
 	for _, s := range source {
 		if why, err := x.takeBack(ctx, s); why != "" || err != nil {
-			return none, why, err
+			return p, why, err
 		}
 	}
 	if why, err := x.hide(ctx, tests); why != "" || err != nil {
-		return none, why, err
+		return p, why, err
 	}
-	p, err := x.candidate(m, source, tests, patch, e)
-	if err != nil {
-		return none, "", err
+	for _, s := range source {
+		if err := x.lay(&p, s); err != nil {
+			return p, "", err
+		}
 	}
-	if d := digest(p.Broken); x.seen[d] {
-		return none, Same, nil
-	} else {
-		x.seen[d] = true
+	for _, t := range tests {
+		if err := x.layTest(&p, t); err != nil {
+			return p, "", err
+		}
 	}
+	p.Covering = x.covering(source, tests)
+	x.word(&p, source, changesOf(tests), patch, k)
 	return p, "", nil
 }
 
@@ -275,21 +296,17 @@ func (x *miner) hide(ctx context.Context, tests []*site) (Reason, error) {
 	return "", nil
 }
 
-// candidate puts the deltas, the statement and the provenance together.
-func (x *miner) candidate(m *mined, source, tests []*site, patch map[string]change, k known) (proposal, error) {
-	id := sha256.Sum256([]byte(m.id)) // the commit's own name would lead to the fix
+func (x *miner) proposal(m *mined) proposal {
 	p := proposal{m: m, files: map[string][]byte{}, lines: map[string][]int{}}
 	p.Generator, p.Grade, p.Seed = x.g.Name(), forge.GradePatch, x.w.Seed
-	for _, s := range source {
-		if err := x.lay(&p, s); err != nil {
-			return p, err
-		}
-	}
-	for _, t := range tests {
-		if err := x.layTest(&p, t); err != nil {
-			return p, err
-		}
-	}
+	p.Operators = []string{m.operator()}
+	p.Notes = map[string]string{"base": "inverse on the healthy tree"}
+	return p
+}
+
+// word adds the statement and the provenance.
+func (x *miner) word(p *proposal, source []*site, tests []change, patch map[string]change, k known) {
+	m := p.m
 	t := tell(m, changesOf(source), logLines(m, patch), x.g.Issues, newStripper(changesOf(source), x.people))
 	p.Statement = t.Statement
 	if t.Title != "" {
@@ -299,16 +316,14 @@ func (x *miner) candidate(m *mined, source, tests []*site, patch map[string]chan
 	if name == "" {
 		name = slug(stem(source[0].path))
 	}
+	id := sha256.Sum256([]byte(m.id)) // the commit's own name would lead to the fix
 	p.Name = strings.Trim(name, "-") + "-" + hex.EncodeToString(id[:4])
-	p.Operators = []string{m.operator()}
 	p.Origin = forge.Origin{Commit: m.id, Issue: t.issue, Date: m.when.Format("2006-01-02")}
-	p.Covering = x.covering(source, tests)
-	found := quality(judged{m: m, told: t, source: changesOf(source), tests: changesOf(tests), fresh: k.fresh, entities: k.changed,
+	found := quality(judged{m: m, told: t, source: changesOf(source), tests: tests, fresh: k.fresh, entities: k.changed,
 		mentions: func(n string) bool {
-			return slices.ContainsFunc(source, func(s *site) bool { return hasWord(s.broken, n) })
+			return slices.ContainsFunc(source, func(s *site) bool { return hasWord(s.was, n) })
 		}})
-	p.Notes = notes(t, found)
-	return p, nil
+	p.note(t, found)
 }
 
 func (m *mined) operator() string {
@@ -321,8 +336,9 @@ func (m *mined) operator() string {
 	return "undo-commit"
 }
 
-func notes(t told, found []Finding) map[string]string {
-	n := map[string]string{"statement": t.from, "stripped": fmt.Sprint(t.taken), "base": "inverse on the healthy tree"}
+func (p *proposal) note(t told, found []Finding) {
+	n := p.Notes
+	n["statement"], n["stripped"] = t.from, fmt.Sprint(t.taken)
 	if t.title != "" {
 		n["title"] = t.title
 	}
@@ -334,7 +350,6 @@ func notes(t told, found []Finding) map[string]string {
 	if b, err := json.Marshal(found); err == nil {
 		n["quality_evidence"] = string(b)
 	}
-	return n
 }
 
 // lay adds one source to the deltas.

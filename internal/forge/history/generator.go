@@ -195,6 +195,7 @@ type miner struct {
 	back    reverser
 	people  *strings.Replacer
 	seen    map[string]bool // digests of broken trees
+	tried   int             // trees of before a commit that were asked for
 
 	*queue
 }

@@ -217,6 +217,35 @@ func TestClonesWithoutMuchPast(t *testing.T) {
 	})
 }
 
+// What cannot be taken back any more begins with the whole tree before it.
+func TestTreesBeforeACommit(t *testing.T) {
+	needs(t, "git", "python3", "sh")
+	w := world(t, synthetic(t))
+	w.Env.Source.Commit = strings.TrimSpace(gitOut(t, w.Git, "rev-parse", "HEAD"))
+	want := map[string]string{"its inverse does not apply": "test_halve", "its tests are gone": "test_text"}
+	g := &Generator{Blind: true}
+	for _, c := range propose(t, g, w) {
+		head, _, _ := strings.Cut(subjectOf(t, w, c), ":")
+		test, ok := want[head]
+		if !ok {
+			continue
+		}
+		delete(want, head)
+		if c.Operators[0] != "whole-commit" || c.Notes["base"] != "the whole tree before the commit" {
+			t.Errorf("%s: %v %v", c.Name, c.Operators, c.Notes)
+		}
+		if f := unittest(t, layOut(t, w, c.Broken, c.Tests)); len(f) != 1 || f[test] == "" {
+			t.Errorf("%s: %v fail before gold, want %s", c.Name, f, test)
+		}
+		if f := unittest(t, layOut(t, w, c.Broken, c.Gold, c.Tests)); len(f) > 0 {
+			t.Errorf("%s: %v fail with gold", c.Name, f)
+		}
+	}
+	if len(want) > 0 {
+		t.Errorf("no candidates: %v; %v", want, g.Funnel.Rejected)
+	}
+}
+
 // A change of which others stand right beside is taken back all the same.
 func TestNeighboursDoNotHideFiles(t *testing.T) {
 	needs(t, "git", "sh")

@@ -34,6 +34,10 @@ func (r *reverser) back(ctx context.Context, now, is, was []byte, hunks []hunk) 
 	if bytes.Equal(now, is) {
 		return was, nil
 	}
+	want := balance(is, was)
+	if !hasLines(now, want) {
+		return nil, errConflict // and no program has to be asked
+	}
 	names := []string{filepath.Join(r.dir, "now"), filepath.Join(r.dir, "is"), filepath.Join(r.dir, "was")}
 	for i, b := range [][]byte{now, is, was} {
 		if err := os.WriteFile(names[i], b, 0o600); err != nil {
@@ -44,7 +48,6 @@ func (r *reverser) back(ctx context.Context, now, is, was []byte, hunks []hunk) 
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	want := balance(is, was)
 	if err == nil && sameLines(want, balance(now, out)) {
 		return out, nil
 	}
@@ -85,6 +88,25 @@ func balance(from, to []byte) map[string]int {
 		}
 	}
 	return n
+}
+
+// hasLines reports whether all lines that are to go are there.
+func hasLines(now []byte, balance map[string]int) bool {
+	left := 0
+	need := map[string]int{}
+	for l, n := range balance {
+		if n < 0 {
+			need[l] = -n
+			left -= n
+		}
+	}
+	for l := range bytes.Lines(now) {
+		if k := string(bytes.TrimRight(l, "\r\n")); need[k] > 0 {
+			need[k]--
+			left--
+		}
+	}
+	return left == 0
 }
 
 func sameLines(a, b map[string]int) bool {

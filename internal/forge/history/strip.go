@@ -43,7 +43,7 @@ var (
 	diffLine  = regexp.MustCompile(`^(diff --git |index [0-9a-f]{7,}\.\.|@@ -\d|--- a/|\+\+\+ b/|new file mode |deleted file mode |similarity index |rename (from|to) )`)
 	solution  = regexp.MustCompile(`(?i)\b((fixed|solved|resolved|addressed|mitigated|implemented|corrected|introduced|caused|broken) (by|in|with|via|through|since) (?:the |this |commit|pr\b|pull|#|changing|adding|using|removing|[0-9a-f]{7})|(the|a|my|this|proposed|suggested|possible|simple|easy|quick|one[- ]line) (fix|patch|solution|workaround) (is|was|would be|could be|might be|should be|seems|looks|:)|(can|could) be (fixed|solved|resolved) by|(a )?(pr|pull request|patch|fix) (is|has been|was) (attached|sent|submitted|opened|merged)|git bisect|bisected? (to|says))`)
 	heading   = regexp.MustCompile(`(?i)^\s*(#{1,6}\s*|\*\*)(.*?)(\*\*)?:?\s*$`)
-	answers   = regexp.MustCompile(`(?i)\b(solution|fix|patch|workaround|proposed|proposal|suggested|implementation|root cause|cause|checklist|additional links|related|changes|how (it|this) (works|was fixed))\b`)
+	answers   = regexp.MustCompile(`(?i)\b(solution|fix|patch|workaround|proposed|proposal|suggested|implementation|root cause|cause|checklist|additional links|related|references?|other comments|ai (generat|assist)\w*|disclosure|release notes?|testing|how (has )?this|changes|how (it|this) (works|was fixed))\b`)
 	imageMark = regexp.MustCompile(`!\[[^\]]*\]\([^)]*\)|(?i)<img[^>]*>|!\S+\.(?:png|jpe?g|gif)(?:\|[^!]*)?!`)
 	link      = regexp.MustCompile(`\[([^\]\n]*)\]\(\s*[a-z]+://[^)\s]*[^)]*\)`)
 	address   = regexp.MustCompile(`<?\b(?:https?|ftp|git|ssh)://[^\s<>()\]"'` + "`" + `]+>?|\bwww\.[^\s<>()]+`)

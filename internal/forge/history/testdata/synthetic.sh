@@ -238,7 +238,7 @@ sed -i 's/value \* 2/2 * value/' pkg/calc.py
 echo '# 1.1' >>tests/test_calc.py
 commit 'Release 1.1 with fixes'
 
-sed -i 's/2 \* value/value + value/' pkg/calc.py
+sed -i 's/2 \* value/2 * int(value)/' pkg/calc.py
 cat >tests/test_double.py <<'E'
 import unittest
 
@@ -247,7 +247,7 @@ from pkg import calc
 
 class Double(unittest.TestCase):
     def test_text(self):
-        self.assertEqual(calc.double("a"), "aa")
+        self.assertEqual(calc.double("4"), 8)
 E
 commit 'its tests are gone: fix double of text'
 git rm -q tests/test_double.py
