@@ -38,7 +38,7 @@ type Config struct {
 	Parser *syntax.Parser
 	Decide Decide
 	Most   int     // changes to decide; 0: 6000
-	Broad  float64 // share of the stable tests that a bug fails at most; 0: 0.4
+	Broad  float64 // share of the stable tests; bugs that fail more come last; 0: 0.25
 	Only   []string
 }
 
@@ -316,10 +316,10 @@ func (q *queue) decided(p Proposal, v decide.Verdict) error {
 		return err
 	}
 	q.kept++
-	if len(p.Operators) == 1 {
+	if len(p.Operators) == 1 && float64(len(failed)) <= q.g.c.Broad/2*float64(stable)+2 {
 		q.singles = append(q.singles, killed{p, failed})
 	}
-	if q.kept%6 == 0 {
+	if q.kept%9 == 0 {
 		return q.combine()
 	}
 	return nil
@@ -345,7 +345,7 @@ func (q *queue) combine() error {
 	}
 	chosen := []killed{q.singles[0]}
 	rest := q.singles[1:]
-	most := 2 + int(q.w.Seed+uint64(q.kept))/6%2
+	most := 2 + int((q.w.Seed+uint64(q.kept))/9%2)
 	for pass := range 2 { // first other files, then other functions
 		for i := 0; i < len(rest) && len(chosen) < most; i++ {
 			if fits(chosen, rest[i], pass == 0) {

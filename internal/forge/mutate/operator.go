@@ -6,7 +6,7 @@ import "assay/internal/syntax"
 // there; what does not parse is thrown away later.
 type operator struct {
 	name   string
-	weight int // how often people make it, and how hard it is to see; 0: only in combination
+	weight int // how often people make it, and how hard it is to see; 0: rarely
 	at     func(f *file, n *syntax.Node, put func(...edit))
 }
 
@@ -28,9 +28,9 @@ func operators() []operator {
 		// Arithmetic and constants.
 		{"wrong-arithmetic", 4, wrongArithmetic}, // operator change within a family
 		{"swapped-operands", 3, swappedOperands}, // swap operands
-		{"broken-chain", 2, brokenChain},         // break expression chains
+		{"broken-chain", 1, brokenChain},         // break expression chains
 		{"off-by-one", 9, offByOne},              // off by one
-		{"wrong-constant", 2, wrongConstant},     // change constant
+		{"wrong-constant", 1, wrongConstant},     // change constant
 		{"wrong-boolean", 5, wrongBoolean},       // bool negate
 		{"wrong-default", 6, wrongDefault},
 		{"wrong-separator", 3, wrongSeparator}, // string literal
@@ -48,7 +48,7 @@ func operators() []operator {
 		{"missing-exit", 5, missingExit},                 //
 		{"return-in-loop", 4, returnInLoop},              //
 		{"once-only", 3, onceOnly},                       //
-		{"removed-loop", 1, removedLoop},                 // remove loop
+		{"removed-loop", 0, removedLoop},                 // remove loop
 		{"removed-wrapper", 3, removedWrapper},           // remove with, try, try/catch
 		{"swapped-ternary", 3, swappedTernary},           // ternary swap
 		{"removed-ternary", 4, removedTernary},           // remove ternary
@@ -56,7 +56,7 @@ func operators() []operator {
 		{"narrow-exception", 6, narrowException},         //
 		{"swallowed-error", 5, swallowedError},           //
 		{"missing-return", 4, missingReturn},             //
-		{"returned-nothing", 1, returnedNothing},         // return null
+		{"returned-nothing", 0, returnedNothing},         // return null
 		{"missing-assignment", 7, missingAssignment},     // remove assignment
 		{"stale-state", 8, staleState},                   // remove assignment
 		{"missing-reassignment", 6, missingReassignment}, // remove assignment
