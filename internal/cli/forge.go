@@ -23,6 +23,7 @@ import (
 type forgeCmd struct {
 	All     forgeAllCmd     `cmd:"" help:"Set a repository up and make a set of every kind of task, by a mix."`
 	History forgeHistoryCmd `cmd:"" help:"Tasks of commits of the past: fixes that were really made."`
+	Mutate  forgeMutateCmd  `cmd:"" help:"Tasks of bugs put into the code, as people make them."`
 	Invert  forgeInvertCmd  `cmd:"" help:"Tasks of faults put into the environment."`
 }
 
@@ -52,7 +53,7 @@ interrupted (run it again).`
 
 type forgeAllCmd struct {
 	forgeFlags
-	Mix    map[string]int `default:"history=20,invert=40" mapsep:"," placeholder:"NAME=N,…" help:"Admitted tasks wanted of each generator."`
+	Mix    map[string]int `default:"history=20,mutate=40,invert=40" mapsep:"," placeholder:"NAME=N,…" help:"Admitted tasks wanted of each generator."`
 	Issues string         `placeholder:"FILE" help:"An export of issues (GitHub, GitLab, Jira; JSON), for statements of history."`
 	Since  string         `placeholder:"DATE" help:"Commits of before do not count: 2026-01-31."`
 }

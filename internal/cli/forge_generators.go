@@ -43,6 +43,7 @@ type generator struct {
 func generators() []generator {
 	return []generator{
 		{"history", newHistory},
+		{"mutate", newMutate},
 		{"invert", func(context.Context, forging) (forge.Generator, func() error, error) {
 			return &invert.Generator{}, nil, nil
 		}},
