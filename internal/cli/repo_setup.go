@@ -132,7 +132,7 @@ func (c *repoSetupCmd) config(ctx *boundCtx, a *app, g *grammar) (cfg setup.Conf
 	cfg = setup.Config{Source: c.Source, Out: out, Name: c.Name, Branch: c.Branch, GitEnv: a.gitEnv(), Caps: setup.Caps{Files: c.MaxFiles},
 		Image: c.Image, Dockerfile: c.Dockerfile, Subdir: filepath.ToSlash(strings.Trim(c.Subdir, "/")), Tests: c.Test, Services: c.Service, Fresh: c.Fresh,
 		Runs: c.Runs, Timeout: c.TestTimeout, BuildTimeout: c.BuildTimeout, Budget: c.Budget, Attempts: c.Attempts, Cover: c.Coverage,
-		Images: r.images, Backend: r.backend, UID: uid, Say: a.say, Temp: string(tmp.Path(""))}
+		Images: r.images, Resolve: notHost(r.resolve), Backend: r.backend, UID: uid, Say: a.say, Temp: string(tmp.Path(""))}
 	for id := range shared.Secrets {
 		cfg.Secrets = append(cfg.Secrets, id)
 	}
@@ -145,6 +145,17 @@ func (c *repoSetupCmd) config(ctx *boundCtx, a *app, g *grammar) (cfg setup.Conf
 	}
 	cfg.Base = func(ctx context.Context, suite string) error { return a.debian(ctx, g, r, suite) }
 	return cfg, done, nil
+}
+
+// notHost refuses the pseudo-image of this machine: a healthy image is one that
+// others can have.
+func notHost(resolve func(context.Context, string) (image.Image, error)) func(context.Context, string) (image.Image, error) {
+	return func(ctx context.Context, name string) (image.Image, error) {
+		if name == image.HostName {
+			return image.Image{}, errors.New("a healthy image does not stand on \"host\": nobody else could have it; name another with --image or in the recipe's base")
+		}
+		return resolve(ctx, name)
+	}
 }
 
 // debian makes a Debian base as assay image bootstrap does.

@@ -120,6 +120,8 @@ const gitCommand = "git -c core.hooksPath=/dev/null -c gc.auto=0 -c core.logAllR
 // commitTree makes the tree one orphan commit whose objects are all loose.
 func commitTree(when time.Time) string {
 	return strings.Join([]string{
+		// An image that was given may have no profile, or none that reads ours.
+		"{ grep -qs profile.d /etc/profile || echo 'for f in /etc/profile.d/*.sh; do . \"$f\"; done' >> /etc/profile; }",
 		gitEnv(when),
 		"rm -rf .git",
 		"git init -q --template= -b main .",

@@ -196,10 +196,23 @@ func lastLines(text string, n int) []string {
 			if len(l) > 300 {
 				l = l[:300] + "…"
 			}
-			lines = append(lines, strings.ToValidUTF8(l, "?"))
+			lines = append(lines, plain(l))
 		}
 	}
 	return lines[max(0, len(lines)-n):]
+}
+
+// plain is text of a program for a terminal: nothing in it steers one.
+func plain(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\t':
+			return ' '
+		case r < ' ' || r >= 0x7f && r < 0xa0:
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(s, "?"))
 }
 
 func seconds(since time.Time) float64 { return float64(time.Since(since).Milliseconds()) / 1000 }

@@ -28,6 +28,7 @@ type tried struct {
 	hung                    string // the command that was ended at its limit
 	output                  string // of all commands, and messages of failures
 	took                    time.Duration
+	memory                  int64 // bytes, of the largest process
 }
 
 // good says that nothing is left to mend.
@@ -105,6 +106,7 @@ func (t *tried) command(ctx context.Context, box sandbox.Sandbox, c repo.Command
 		return context.Cause(ctx)
 	}
 	t.took += res.Wall
+	t.memory = max(t.memory, res.Exit.MaxRSS)
 	t.output += string(res.Stdout) + "\n" + string(res.Stderr) + "\n"
 	if res.TimedOut {
 		t.hung = fmt.Sprintf("%s did not end in %s%s", c.Name, c.Timeout(), lastStarted(ctx, box, c, dir))

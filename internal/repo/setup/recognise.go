@@ -1,6 +1,7 @@
 package setup
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"path"
@@ -274,7 +275,7 @@ func (p *plan) recipe() (*Recipe, error) {
 	}
 	put(r.Env, p.shared.Env)
 	if p.eco != nil {
-		r.Ecosystem, r.System = p.eco.Name, p.system.Name
+		r.Ecosystem, r.System = p.eco.Name, cmp.Or(p.vars["system"], p.system.Name)
 		r.Suite.TestFiles, r.Products = p.eco.TestFiles, p.eco.Products
 		own := p.base == "" && p.file == ""
 		if own {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"assay/internal/grade/checks"
 	"assay/internal/image"
 	"assay/internal/image/dockerfile"
 	"assay/internal/repo"
@@ -51,6 +52,8 @@ type Config struct {
 	// Build builds a Dockerfile with the caller's network, mirrors, secrets and
 	// agents of ssh.
 	Build func(ctx context.Context, o dockerfile.Options) (image.Image, error)
+	// Resolve finds an image; nil: Images.Resolve.
+	Resolve func(ctx context.Context, name string) (image.Image, error)
 	// Base makes "debian:SUITE" where the store does not have it.
 	Base func(ctx context.Context, suite string) error
 	Say  func(format string, args ...any) // nil: nobody
@@ -73,6 +76,9 @@ func (o *Config) settle() {
 	}
 	if o.Attempts == 0 {
 		o.Attempts = 12
+	}
+	if o.Resolve == nil {
+		o.Resolve = func(_ context.Context, name string) (image.Image, error) { return o.Images.Resolve(name) }
 	}
 	if o.Say == nil {
 		o.Say = func(string, ...any) {}
@@ -130,7 +136,7 @@ func (w *work) find(ctx context.Context) (*Attempt, error) {
 		}
 		return a, nil
 	}
-	plans, err := w.plans()
+	plans, err := w.plans(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -164,7 +170,7 @@ type startPlan struct {
 
 // plans are what is begun with, in order: what the user or the repository says
 // first, the tables last.
-func (w *work) plans() ([]startPlan, error) {
+func (w *work) plans(ctx context.Context) ([]startPlan, error) {
 	_, shared, err := ecosystems()
 	if err != nil {
 		return nil, err
@@ -192,7 +198,7 @@ func (w *work) plans() ([]startPlan, error) {
 	}
 	var out []startPlan
 	for _, e := range existing(w.s.tree) {
-		if _, err := w.o.Images.Resolve(e.image); e.image != "" && err != nil {
+		if _, err := w.o.Resolve(ctx, e.image); e.image != "" && (err != nil || e.image == image.HostName) {
 			w.attempts = append(w.attempts, &Attempt{Rung: e.name, Why: e.why, Stage: StageImage, Result: fmt.Sprintf("not tried: %v", err)})
 			w.o.Say("%s names %s, which is not in the store", e.name, e.image)
 			continue
@@ -216,7 +222,7 @@ func (w *work) climb(ctx context.Context, p startPlan) (*Attempt, error) {
 	}
 	best := w.attempt(ctx, p.name, p.why, p.plan, r)
 	best.Kept = true
-	for len(w.attempts) < w.o.Attempts && ctx.Err() == nil && !best.tried.good() && best.Stage != StageImage {
+	for len(w.attempts) < w.o.Attempts && ctx.Err() == nil && !best.tried.good() && best.tried.hung == "" && best.Stage != StageImage {
 		s, ok := c.next(best)
 		if !ok {
 			break
@@ -248,8 +254,7 @@ func (w *work) attempt(ctx context.Context, name, why string, p *plan, r *Recipe
 func (w *work) do(ctx context.Context, a *Attempt) string {
 	im, err := w.build(ctx, a)
 	if err != nil {
-		var run *dockerfile.RunError
-		if errors.As(err, &run) && installing(a.recipe, a.Step) {
+		if installing(a.recipe, a.Step) {
 			a.Stage = StageInstall
 		}
 		a.text += "\n" + err.Error()
@@ -276,7 +281,7 @@ func installing(r *Recipe, step string) bool {
 
 func firstLine(s string) string {
 	s, _, _ = strings.Cut(s, "\n")
-	return s
+	return plain(s)
 }
 
 // build makes the image of an attempt's recipe.
@@ -290,14 +295,14 @@ func (w *work) build(ctx context.Context, a *Attempt) (image.Image, error) {
 		}
 		base = im.Name
 	} else if suite, ok := strings.CutPrefix(base, "debian:"); ok {
-		if _, err := w.o.Images.Resolve(base); err != nil {
+		if _, err := w.o.Resolve(ctx, base); err != nil {
 			w.o.Say("making %s by debootstrap", base)
 			if err := w.o.Base(ctx, suite); err != nil {
 				return image.Image{}, fmt.Errorf("make %s: %w", base, err)
 			}
 		}
 	}
-	if err := w.inheritEnv(a, base); err != nil {
+	if err := w.inheritEnv(ctx, a, base); err != nil {
 		return image.Image{}, err
 	}
 	dir := filepath.Join(w.o.Temp, fmt.Sprintf("attempt-%d", len(w.attempts)))
@@ -316,13 +321,16 @@ func (w *work) build(ctx context.Context, a *Attempt) (image.Image, error) {
 
 // inheritEnv writes what an image that was given has as its ENV into the
 // recipe: commands that read /etc/profile would lose it.
-func (w *work) inheritEnv(a *Attempt, base string) error {
+func (w *work) inheritEnv(ctx context.Context, a *Attempt, base string) error {
 	if len(a.recipe.Packages) > 0 {
 		return nil
 	}
-	im, err := w.o.Images.Resolve(base)
+	im, err := w.o.Resolve(ctx, base)
 	if err != nil {
 		return err
+	}
+	if a.recipe.Env == nil {
+		a.recipe.Env = map[string]string{}
 	}
 	for _, e := range im.Config.Env {
 		k, v, _ := strings.Cut(e, "=")
@@ -352,7 +360,7 @@ func (w *work) events(a *Attempt) func(dockerfile.Event) {
 			}
 		case dockerfile.EventEnded:
 			if e.Error != "" {
-				a.Step = e.Code
+				a.Step = plain(e.Code)
 			}
 		}
 	}
@@ -364,17 +372,19 @@ func (w *work) finish(ctx context.Context, a *Attempt) (*repo.Environment, error
 	tag := strings.TrimPrefix(string(a.image.ID), "sha256:")[:16]
 	im := a.image
 	im.Name = "forge/" + r.Name + ":" + tag
-	if err := w.o.Images.Put(im); err != nil {
-		return nil, err
-	}
 	env := &repo.Environment{Version: 1, Name: r.Name, Source: w.s.Source, Image: im.Name, Tag: tag, Layers: im.Layers, Workdir: workdir, Subdir: r.Subdir,
 		User: "root", UIDMode: string(w.o.UID), Languages: w.s.tree.below(r.Subdir).languages(), System: r.System}
 	suite, err := w.measure(ctx, im, r)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("the suite: %w", err), w.writeRecipe(r))
+		return nil, errors.Join(fmt.Errorf("set up %s: %w", r.Name, err), w.writeRecipe(r))
+	}
+	// Named when it is known to be healthy: what is not named goes with gc.
+	if err := w.o.Images.Put(im); err != nil {
+		return nil, err
 	}
 	env.Suite = suite
 	env.Suite.TestFiles = r.Suite.TestFiles
+	env.Limits = checks.Needs{MemoryMB: a.tried.memory >> 20, TimeSec: max(1, suite.Millis/1000)}
 	if err := w.writeRecipe(r); err != nil {
 		return nil, err
 	}

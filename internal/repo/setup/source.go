@@ -362,6 +362,8 @@ func (c *copier) worktree(ctx context.Context, g *repo.Git) error {
 		}
 		fi, err := c.from.Lstat(p)
 		switch {
+		case errors.Is(err, fs.ErrNotExist) && sub:
+			c.note("submodule", p)
 		case errors.Is(err, fs.ErrNotExist):
 			c.note("gone", p)
 		case err != nil:
