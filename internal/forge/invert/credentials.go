@@ -1,7 +1,6 @@
 package invert
 
 import (
-	"encoding/base64"
 	"math/rand/v2"
 	"path"
 	"regexp"
@@ -110,31 +109,10 @@ func tokenDrift(_ *Ground, p, text string) []rewrite {
 		return []rewrite{{what: "expired", text: secretExport().ReplaceAllString(text, "${1}${2}expired-$3$4")}}
 	}
 	bare := strings.TrimRight(text, "\n")
-	all := []rewrite{
-		{what: "cut", text: bare[:len(bare)*3/4] + "\n"},
+	return []rewrite{
 		{what: "carriage return", text: bare + "\r\n"},
 		{what: "quoted", text: `"` + bare + "\"\n"},
 	}
-	if t := expiredToken(bare); t != "" {
-		all = append(all, rewrite{what: "expired", text: t + "\n"})
-	}
-	return all
-}
-
-// expiredToken sets the end of a JSON web token into the past; empty: it is
-// none. Its signature does not fit any more, as with any other token.
-func expiredToken(t string) string {
-	parts := strings.Split(t, ".")
-	if len(parts) != 3 {
-		return ""
-	}
-	b, err := base64.RawURLEncoding.DecodeString(parts[1])
-	end := regexp.MustCompile(`("exp"\s*:\s*)\d+`)
-	if err != nil || !end.Match(b) {
-		return ""
-	}
-	parts[1] = base64.RawURLEncoding.EncodeToString(end.ReplaceAll(b, []byte("${1}1577836800")))
-	return strings.Join(parts, ".")
 }
 
 func pems(g *Ground) []string {
@@ -151,11 +129,8 @@ func pemDrift(_ *Ground, _, text string) []rewrite {
 	if !strings.Contains(text, "-----BEGIN ") {
 		return nil
 	}
-	lines := strings.SplitAfter(text, "\n")
-	mid := len(lines) / 2
 	return []rewrite{
 		{what: "one line", text: strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", `\n`) + "\n"},
-		{what: "line lost", text: strings.Join(slices.Delete(slices.Clone(lines), mid, min(mid+1, len(lines))), "")},
 		{what: "indented", text: "    " + strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n    ") + "\n"},
 	}
 }

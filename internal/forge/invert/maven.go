@@ -2,6 +2,7 @@ package invert
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"path"
 	"regexp"
 	"slices"
@@ -10,24 +11,42 @@ import (
 
 // maven are faults of Maven's project and settings files.
 func maven() []Operator {
+	because := func(why string, o Operator) Operator { o.Masked = why; return o }
 	op := func(number int, name string, f Family, realism int, hint string) Operator {
 		return Operator{Name: "maven-" + name, Number: number, Ecosystem: Java, Family: f, Realism: realism, Hint: hint}
 	}
 	project, settings := "what the project's file says", "the settings that Maven starts with"
 	return []Operator{
-		rewritten(op(50, "release-new", Config, 5, project), poms, pomRelease),
+		recompiled(rewritten(op(50, "release-new", Config, 5, project), poms, pomRelease)),
 		rewritten(op(0, "dependency-drift", Dependency, 5, project), poms, pomDrift),
 		rewritten(op(0, "dependency-missing", Dependency, 5, project), poms, pomMissing),
-		rewritten(op(0, "dependency-scope", Dependency, 4, project), poms, pomScope),
-		rewritten(op(0, "module-missing", Config, 4, project), poms, pomModule),
+		because("only a project of several modules lists them", rewritten(op(0, "module-missing", Config, 4, project), poms, pomModule)),
 		rewritten(op(0, "parent-missing", Dependency, 4, project), poms, pomParent),
 		rewritten(op(0, "plugin-drift", Dependency, 4, project), poms, pomPlugin),
 		rewritten(op(0, "tests-excluded", Config, 4, project), poms, pomSkip),
-		rewritten(op(52, "wrapper-version", Config, 5, "which version of the build tool is used"), wrapperProperties, wrapperVersion),
+		because("only a suite that runs the wrapper reads them",
+			rewritten(op(52, "wrapper-version", Config, 5, "which version of the build tool is used"), wrapperProperties, wrapperVersion)),
 		mavenFile(op(0, "settings", Config, 5, settings), mavenSettings),
 		mavenFile(op(0, "options", Config, 5, settings), mavenOptions),
 		mavenFile(op(48, "machine", Config, 4, "the options that Maven's virtual machine starts with"), mavenMachine),
 	}
+}
+
+// recompiled has a source of the project built again with what an operator
+// changes: Maven's compiler does not look at its own settings.
+func recompiled(o Operator) Operator {
+	apply := o.Apply
+	o.Apply = func(g *Ground, s Site, rng *rand.Rand) (Fault, error) {
+		f, err := apply(g, s, rng)
+		for _, p := range g.Sources(".java") {
+			if err == nil && strings.HasPrefix(p, path.Dir(s.Path)+"/") && strings.Contains(p, "/src/main/") && path.Base(p) != "package-info.java" {
+				f.Delta = append(f.Delta, g.Touch(p, g.later())...)
+				break
+			}
+		}
+		return f, err
+	}
+	return o
 }
 
 func mavenPom(g *Ground) string {
@@ -77,20 +96,6 @@ func pomMissing(_ *Ground, _, text string) []rewrite {
 	var all []rewrite
 	for _, m := range pomNeeds(text) {
 		all = append(all, rewrite{what: m[2], text: strings.Replace(text, m[0], "", 1), rebuilt: true})
-	}
-	return all
-}
-
-func pomScope(_ *Ground, _, text string) []rewrite {
-	var all []rewrite
-	for _, m := range pomNeeds(text) {
-		to := "<scope>runtime</scope>"
-		was := regexp.MustCompile(`<scope>\w+</scope>`).FindString(m[0])
-		dep := strings.Replace(m[0], "</artifactId>", "</artifactId>\n      "+to, 1)
-		if was != "" {
-			dep = strings.Replace(m[0], was, to, 1)
-		}
-		all = append(all, rewrite{what: m[2], text: strings.Replace(text, m[0], dep, 1), rebuilt: true})
 	}
 	return all
 }

@@ -15,11 +15,13 @@ func rust() []Operator {
 		return Operator{Name: "cargo-" + name, Number: number, Ecosystem: Rust, Family: f, Realism: realism, Hint: hint}
 	}
 	manifest, lock := "what the manifest says", "what the lock file says"
+	pinned := op(43, "toolchain-pinned", Config, 5, "which toolchain is asked for")
+	pinned.Masked = "only rustup looks at it"
 	return slices.Concat([]Operator{
 		rewritten(op(42, "lock-drift", Dependency, 5, lock), cargoLocks, cargoLockDrift),
 		rewritten(op(0, "lock-version", Dependency, 5, lock), cargoLocks, cargoLockVersion),
 		rewritten(op(0, "lock-checksum", Dependency, 4, lock), cargoLocks, cargoLockChecksum),
-		chosen(op(43, "toolchain-pinned", Config, 5, "which toolchain is asked for"), cargoToolchain),
+		chosen(pinned, cargoToolchain),
 		rewritten(op(44, "default-feature", Config, 4, manifest), cargoTomls, cargoDefaultFeature),
 		rewritten(op(45, "vendor-checksum", Dependency, 3, "how vendored sources are verified"), cargoChecksums, cargoChecksum),
 		rewritten(op(0, "rust-version", Config, 5, manifest), cargoTomls, cargoRustVersion),
@@ -81,9 +83,6 @@ func cargoNeeds(text string) []cargoNeed {
 		}
 		for _, m := range regexp.MustCompile(`(?m)^([\w-]+)\s*=\s*(".*|\{.*\}.*)$`).FindAllStringSubmatchIndex(text[from:to], -1) {
 			all = append(all, cargoNeed{text[from+m[2] : from+m[3]], text[from+m[0] : from+m[1]], from + m[0]})
-		}
-		for _, m := range regexp.MustCompile(`(?m)^\[`+section+`\.([\w-]+)\]\s*$`).FindAllStringSubmatchIndex(text, -1) {
-			_ = m // tables of their own are left alone
 		}
 	}
 	return all
