@@ -49,8 +49,8 @@ func TestGo(t *testing.T) {
 			t.Logf("%+v", v)
 		}
 	}
-	cold := w.decide(Config{Cold: true, Policy: AllCovering}, changes[0], changes[2], changes[5], changes[7])
-	if got := classes(cold); got != "add killed\nclamped killed\nimport unviable\ntype unviable" {
+	cold := w.decide(Config{Cold: true, Policy: AllCovering, Floor: time.Minute}, changes[0], changes[5])
+	if got := classes(cold); got != "add killed\nimport unviable" {
 		t.Errorf("cold:\n%s", got)
 	}
 	if v := cold["add"]; len(v.Failed) != 1 || v.Failed["unit:example.com/calc::TestAdd"] != "failed" {

@@ -1,0 +1,5 @@
+#[test]
+fn counts() {
+    assert_eq!(calc::count(0), 0);
+    assert_eq!(calc::count(3), 3);
+}
