@@ -274,6 +274,7 @@ def test_moving(now):
 }
 
 func TestSuitesThatCannotDecide(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	python := systemPython(t)
 	for name, c := range map[string]struct {
@@ -286,13 +287,14 @@ func TestSuitesThatCannotDecide(t *testing.T) {
 		"none":       {"pytest", map[string]string{"a.py": ""}, NoTests, "found no test (exit status 5)", nil},
 		"collection": {"pytest", map[string]string{"test_a.py": "import no_such_thing\ndef test_a(): pass\n"}, Collection, "No module named 'no_such_thing'", nil},
 		"internal":   {"pytest", map[string]string{"conftest.py": "def pytest_collection_modifyitems(): raise ValueError('odd')\n", "test_a.py": "def test_a(): pass\n"}, Crash, "internal error", nil},
-		"hang":       {"pytest", map[string]string{"test_a.py": "import time\ndef test_a(): pass\ndef test_b(): time.sleep(600)\n"}, Hang, "in the midst of test_a.py::test_b", func(c *SuiteConfig) { c.Limit = 3 * time.Second }},
+		"hang":       {"pytest", map[string]string{"test_a.py": "import time\ndef test_a(): pass\ndef test_b(): time.sleep(600)\n"}, Hang, "in the midst of test_a.py::test_b", func(c *SuiteConfig) { c.Limit = 12 * time.Second }},
 		"network":    {"pytest", map[string]string{"test_a.py": "import socket\ndef test_a(): socket.create_connection(('example.org', 80))\n"}, NeedNetwork, "network", nil},
 		"flaky":      {"pytest", map[string]string{"test_a.py": "import os\ndef test_a(): assert os.environ['PYTHONHASHSEED'] == '2'\n"}, NoneStable, "no test passes in every run", nil},
 		"no program": {"make", map[string]string{"a": ""}, FailingTest, "fail in every run", func(c *SuiteConfig) { c.Commands[0].Run = "no-such-program" }},
 		"no report":  {"pytest", map[string]string{"a": ""}, NoReport, "no-such-program", func(c *SuiteConfig) { c.Commands[0].Run = "no-such-program" }},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			o := RunnerOptions{}
 			if c.runner == "pytest" {
 				o.Program = python
@@ -309,12 +311,14 @@ func TestSuitesThatCannotDecide(t *testing.T) {
 	}
 }
 
-// A suite that is too long is cut to its first files.
+// A suite that is too long is cut to its first files. The times leave a busy
+// machine some seconds before the first test.
 func TestLongSuite(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	s, err := w.run(t, "pytest", RunnerOptions{Program: systemPython(t)}, map[string]string{
-		"test_a.py": "import time\ndef test_a(): time.sleep(1.5)\n", "test_b.py": "import time\ndef test_b(): time.sleep(2)\n", "test_c.py": "import time\ndef test_c(): time.sleep(8)\n",
-	}, func(c *SuiteConfig) { c.Limit = 6 * time.Second; c.Runs = 1; c.NoCoverage = true })
+		"test_a.py": "import time\ndef test_a(): time.sleep(3)\n", "test_b.py": "import time\ndef test_b(): time.sleep(5.5)\n", "test_c.py": "import time\ndef test_c(): time.sleep(60)\n",
+	}, func(c *SuiteConfig) { c.Limit, c.Runs, c.NoCoverage, c.NoVariants = 15*time.Second, 1, true, true })
 	if err != nil {
 		t.Fatal(err)
 	}
