@@ -247,6 +247,11 @@ func removedWrapper(f *file, n *syntax.Node, put func(...edit)) {
 	if !f.is(n, trying, using) || !f.is(n.Parent, block) {
 		return
 	}
+	for _, c := range n.Children {
+		if f.is(c, elseBranch) || strings.HasPrefix(c.Kind, "finally") {
+			return // too much would go with it
+		}
+	}
 	if t, ok := f.inner(n, n); ok && !strings.Contains(f.text(n), " as ") {
 		put(at(n, t))
 	}

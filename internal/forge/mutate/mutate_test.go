@@ -271,10 +271,10 @@ func TestDescribe(t *testing.T) {
 
 func TestTopics(t *testing.T) {
 	for id, want := range map[string]string{
-		"pytest:tests/test_signer.py::TestSigner::test_bad_sep[a-b]": "signer, bad sep",
-		"go:example.org/mux::TestRouteMatchers/host_ok":              "route matchers, host ok",
-		"jest:lib/a.test.js > router > should match params":          "router, match params",
-		"mvn:org.x.CSVParserTest#testGetLine()":                      "csv parser, get line",
+		"pytest:tests/test_signer.py::TestSigner::test_bad_sep[a-b]": "bad sep (signer)",
+		"go:example.org/mux::TestRouteMatchers/host_ok":              "host ok (route matchers)",
+		"jest:lib/a.test.js > router > should match params":          "match params (router)",
+		"mvn:org.x.CSVParserTest#testGetLine()":                      "get line (csv parser)",
 		"cargo:parse::tests::test_units":                             "units",
 	} {
 		if got := topic(id); got != want {

@@ -78,7 +78,7 @@ func operators() []operator {
 		{"wrong-attribute", 5, wrongAttribute},
 		{"swapped-tuple", 3, swappedTuple},
 		// Classes.
-		{"lost-base", 1, lostBase},               // remove parent class, remove interface
+		{"lost-base", 0, lostBase},               // remove parent class, remove interface
 		{"lost-method", 2, lostMethod},           // remove methods
 		{"shuffled-methods", 0, shuffledMethods}, // shuffle methods
 		{"lost-decorator", 2, lostDecorator},

@@ -153,6 +153,7 @@ func classify(m string) (kind, want, got string) {
 		{"equal", `(?m)^\+?\s*([^\n]{1,120}?) !== ([^\n]{1,120})$`, true},
 		{"hangs", `(?i)\b(timed out|timeout|exceeded.*time)\b()`, true},
 		{"raises", `(?m)^(?:E\s+)?((?:[\w]+\.)*[A-Z]\w*(?:Error|Exception|Failure|Expired|Signature|Warning))\b:? ?([^\n]*)`, true},
+		{"raises", `(?m)^(?:E\s+)?((?:[a-z_]\w*\.)*[A-Z][a-z]+[A-Z]\w*): ([^\n]+)`, true},
 		{"raises", `(?m)(panic): ([^\n]+)`, true},
 		{"raises", `(?s)(panick?ed) at [^\n]*:\s*\n([^\n]+)`, true},
 	} {
@@ -212,7 +213,7 @@ func firstLines(s string, n int) string {
 }
 
 // topic makes words of a test's name: "tests/test_x.py::TestSigner::test_bad_sep[a]"
-// is about "signer, bad sep".
+// is about "bad sep (signer)".
 func topic(id string) string {
 	if _, rest, ok := strings.Cut(id, ":"); ok && !strings.HasPrefix(rest, ":") {
 		id = rest
@@ -241,6 +242,9 @@ func topic(id string) string {
 	if len(names) > 1 && names[0] == names[1] {
 		names = names[1:]
 	}
+	if len(names) == 2 {
+		return names[1] + " (" + names[0] + ")"
+	}
 	return strings.Join(names, ", ")
 }
 
@@ -265,13 +269,13 @@ func (d *describer) title() string {
 	}
 	switch {
 	case s.rank == 0 || s.rank == 1 && strings.Contains(s.what, "equal"):
-		return upper(fmt.Sprintf(d.pick("wrong result: %s", "%s: the result is wrong", "%s gives a wrong value", "unexpected value with %s"), about))
+		return upper(fmt.Sprintf(d.pick("wrong result: %s", "%s: the result is wrong", "wrong value: %s", "unexpected value with %s"), about))
 	case strings.Contains(s.what, "raised") && strings.Contains(s.what, "should"), strings.Contains(s.what, "accepted"):
 		return upper(fmt.Sprintf(d.pick("%s: bad input goes through", "no error where there should be one: %s"), about))
 	case s.rank == 1:
-		return upper(fmt.Sprintf(d.pick("unexpected error: %s", "%s fails with an error", "error with %s"), about))
+		return upper(fmt.Sprintf(d.pick("unexpected error: %s", "%s: fails with an error", "error with %s"), about))
 	}
-	return upper(fmt.Sprintf(d.pick("%s does not work as it should", "something is wrong with %s", "%s is broken"), about))
+	return upper(fmt.Sprintf(d.pick("%s: does not work as it should", "something is wrong with %s", "broken: %s"), about))
 }
 
 func upper(s string) string {

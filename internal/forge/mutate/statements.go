@@ -172,7 +172,7 @@ func wrongUpdate(f *file, n *syntax.Node, put func(...edit)) {
 	}
 	start := left.End + strings.Index(between, op)
 	put(edit{start, start + len(op), "="})
-	if other := map[string]string{"+=": "-=", "-=": "+=", "*=": "+=", "/=": "*=", "|=": "&=", "&=": "|=", "<<=": ">>="}[op]; other != "" && !f.texts(right) {
+	if other := map[string]string{"+=": "-=", "-=": "+=", "*=": "+=", "/=": "*=", "|=": "&=", "&=": "|=", "<<=": ">>="}[op]; other != "" && !f.texts(right) && (!f.shape.loose || f.number(right)) {
 		put(edit{start, start + len(op), other})
 	}
 }
