@@ -19,10 +19,7 @@ func parses(ctx context.Context, p *syntax.Parser, f *file, changed []byte) (boo
 	if err != nil {
 		return false, err
 	}
-	if tree.Root.Error && !f.tree.Root.Error {
-		return false, nil
-	}
-	if f.tree.Root.Error && faults(tree.Root) > faults(f.tree.Root) {
+	if tree.Root.Error && faults(tree.Root) > f.wrong {
 		return false, nil
 	}
 	if f.tree.Language == syntax.Go {

@@ -19,6 +19,7 @@ type file struct {
 	tree  *syntax.Tree
 	src   []byte
 	shape *shape
+	wrong int // faults of the text before any change: macros of C
 
 	members map[string][]string                  // "Color": RED, GREEN as they are used in the file
 	fields  map[*syntax.Node][]string            // of a class: what its objects keep
@@ -265,6 +266,13 @@ func (f *file) gap(first, end int) int {
 		}
 	}
 	return end
+}
+
+// forget lets go of the tree, which is many times the size of the text, once
+// the places in it are found.
+func (f *file) forget() {
+	f.tree = &syntax.Tree{Language: f.tree.Language, Source: f.src}
+	f.members, f.fields, f.locals = nil, nil, nil
 }
 
 // swap changes two nodes' places.

@@ -103,6 +103,7 @@ func (g *Generator) draw(ctx context.Context, files iter.Seq2[string, []byte], s
 				return
 			case f != nil:
 				all = append(all, f.sites(table)...)
+				f.forget()
 			}
 		}
 		say("mutate: %d places for %d kinds of mistakes", len(all), len(table))

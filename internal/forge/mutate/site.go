@@ -47,6 +47,9 @@ func newFile(ctx context.Context, p *syntax.Parser, path string, src []byte) (*f
 		return nil, nil
 	}
 	f := &file{path: path, tree: tree, src: src, shape: shapeOf(lang), members: map[string][]string{}, fields: map[*syntax.Node][]string{}, locals: map[*syntax.Node]map[string]variable{}}
+	if tree.Root.Error {
+		f.wrong = faults(tree.Root)
+	}
 	tree.Root.Walk(func(n *syntax.Node) bool {
 		if f.is(n, member) || n.Kind == "scoped_identifier" {
 			if owner, own, ok := f.constant(n); ok && !slices.Contains(f.members[owner], own) {
