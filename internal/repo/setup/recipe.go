@@ -119,6 +119,16 @@ func DecodeRecipe(name string, b []byte) (*Recipe, error) {
 	if r.Base == "" && r.Dockerfile == "" {
 		bad(fmt.Errorf("no base: name an image, debian:trixie for one"), "base")
 	}
+	if strings.ContainsFunc(r.Base, func(c rune) bool { return c <= ' ' || c == 0x7f || c == '$' }) {
+		bad(fmt.Errorf("base %.80q is no name of an image", r.Base), "base")
+	}
+	for key, ids := range map[string][]string{"secrets": r.Secrets, "ssh": r.SSH} {
+		for i, id := range ids {
+			if !idName.MatchString(id) {
+				bad(fmt.Errorf("%.60q is no id: letters, digits, _ . -", id), key, i)
+			}
+		}
+	}
 	if r.Subdir != "" && !localPath(r.Subdir) {
 		bad(fmt.Errorf("subdir %.80q leads out of the repository", r.Subdir), "subdir")
 	}
@@ -168,6 +178,7 @@ func DecodeRecipe(name string, b []byte) (*Recipe, error) {
 
 var (
 	debianName = regexp.MustCompile(`^[a-z0-9][a-z0-9.+:=~-]{0,100}$`)
+	idName     = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,100}$`)
 	envName    = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 )
 
