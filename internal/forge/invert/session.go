@@ -129,7 +129,8 @@ func shims() Operator {
 
 // toolLinks make the name of a program lead to a version that was removed.
 func toolLinks() Operator {
-	o := Operator{Name: "session-tool-link", Number: 84, Ecosystem: Any, Family: Config, Realism: 5, Hint: "which program a name stands for"}
+	o := Operator{Name: "session-tool-link", Number: 84, Ecosystem: Any, Family: Config, Realism: 5, Hint: "which program a name stands for",
+		Masked: "the same name stands further on in PATH"}
 	return chosen(o, func(g *Ground) []choice {
 		var all []choice
 		for _, tool := range suiteTools(g) {
