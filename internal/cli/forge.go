@@ -172,6 +172,7 @@ func (c *forgeFlags) forge(ctx *boundCtx, a *app, g *grammar, want map[string]in
 	if err != nil {
 		return err
 	}
+	o.concurrent = c.Concurrent
 	gens, done, err := a.generators(ctx, g, r, env, want, o)
 	if err != nil {
 		return err

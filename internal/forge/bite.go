@@ -190,8 +190,9 @@ func (f *forge) limit(name string) float64 {
 	if c == nil {
 		return 60
 	}
+	limit := max(30, 5*c.BaselineMillis/1000)
 	if c.TimeoutSec > 0 {
-		return c.TimeoutSec
+		limit = min(limit, c.TimeoutSec)
 	}
-	return max(30, 5*c.BaselineMillis/1000)
+	return limit
 }
