@@ -283,7 +283,7 @@ func (f *forge) world(name string) *World {
 		cache = ""
 	}
 	return &World{Env: f.cfg.Env, Tree: f.healthy, Images: f.cfg.Deps.Images, Backend: f.cfg.Deps.Backend, Git: f.cfg.Git, Cache: cache, Seed: f.cfg.Seed,
-		Say: func(format string, a ...any) { f.cfg.Say(name+": "+format, a...) }}
+		Say: func(format string, a ...any) { f.cfg.Say(name+": "+strings.TrimPrefix(format, name+": "), a...) }}
 }
 
 // errKnown ends an attempt whose outcome is in the ledger.
