@@ -346,6 +346,8 @@ func (f *forge) bitten(a *attempt) error {
 
 // final makes the task that is to be proved: cut to its budget, with its words.
 func (f *forge) final(a *attempt) error {
+	seen := a.whatWasSeen(f.cfg.Env)
+	failing, passing := a.lists.count()
 	chosen := f.chosen(a)
 	plan, files := planOf(&f.cfg.Env.Suite, a.lists, chosen, protect(f.healthy, f.cfg.Env.Workdir, f.testFiles, a.cand.Broken))
 	for i := range plan.Commands {
@@ -362,8 +364,7 @@ func (f *forge) final(a *attempt) error {
 		f.addCanaries(a)
 	}
 	bad, fine := a.lists.count()
-	a.facts = map[string]any{"key": a.key, "fail_to_pass": bad, "pass_to_pass": fine, "changed": changed(a.cand.Broken)}
-	seen := a.whatWasSeen(f.cfg.Env)
+	a.facts = map[string]any{"key": a.key, "fail_to_pass": bad, "pass_to_pass": fine, "failing": failing, "passing": passing, "changed": changed(a.cand.Broken)}
 	if a.cand.Statement.Body == "" && a.cand.Statement.Title == "" {
 		if d, ok := f.describers[a.cand.Generator]; ok {
 			a.cand.Statement = d.Describe(f.world(a.cand.Generator), a.cand, seen)
@@ -403,35 +404,74 @@ func changed(d Delta) []string {
 	return out
 }
 
-// chosen are the tests that a task's runs consist of: those that fail, those
-// that cover what was changed, and a steady sample of the others. It cuts the
-// list of those that must keep passing to these. Nil: all of them.
+// chosen cuts the closed lists to the budget: of the tests that fail a steady
+// sample, of the others first those that cover the change. It gives back which
+// tests of a command are run; a command that is not there runs as a whole, as
+// where most of its tests are wanted, or some that the suite does not know.
 func (f *forge) chosen(a *attempt) map[string][]repo.Test {
-	if f.cfg.TestBudget <= 0 {
+	n := f.cfg.TestBudget
+	if n <= 0 {
 		return nil
 	}
-	covering := slices.Clone(a.cand.Covering)
-	for name, ids := range a.lists.failToPass {
-		for _, id := range ids {
-			covering = append(covering, name+":"+id)
+	covering := map[string]bool{}
+	for _, id := range a.cand.Covering {
+		covering[id] = true
+	}
+	keep := f.cut(a.lists.failToPass, n, nil)
+	left := max(n-len(keep), n/4)
+	for id := range f.cut(a.lists.passToPass, left, covering) {
+		keep[id] = true
+	}
+	if len(a.cand.Tests) > 0 {
+		return nil
+	}
+	chosen, stable := map[string][]repo.Test{}, map[string]int{}
+	for _, t := range f.cfg.Env.Suite.Tests {
+		if f.steady[t.Global()] {
+			stable[t.Command]++
+		}
+		if keep[t.Global()] {
+			chosen[t.Command] = append(chosen[t.Command], t)
 		}
 	}
-	picked := repo.Budget(&f.cfg.Env.Suite, covering, f.cfg.TestBudget, f.cfg.Seed)
-	keep := map[string]bool{}
-	chosen := map[string][]repo.Test{}
-	for _, t := range picked {
-		keep[t.Global()] = true
-		chosen[t.Command] = append(chosen[t.Command], t)
-	}
-	for name, ids := range a.lists.passToPass {
-		a.lists.passToPass[name] = slices.DeleteFunc(ids, func(id string) bool {
-			return !keep[name+":"+id] && f.known[name+":"+id]
-		})
-	}
-	if len(a.cand.Tests) > 0 || len(picked) == len(f.steady) {
-		return nil // tests that the suite does not know cannot be picked
+	for name, all := range chosen {
+		if 2*len(all) >= stable[name] {
+			delete(chosen, name)
+		}
 	}
 	return chosen
+}
+
+// cut keeps n of the suite's tests in lists, those of first before others, in an
+// order that only the seed and their ids decide; tests that the suite does not
+// know all stay. It gives back what is left.
+func (f *forge) cut(l map[string][]string, n int, first map[string]bool) map[string]bool {
+	var all []string
+	keep := map[string]bool{}
+	for name, ids := range l {
+		for _, id := range ids {
+			if g := name + ":" + id; f.known[g] {
+				all = append(all, g)
+			} else {
+				keep[g] = true
+			}
+		}
+	}
+	rank := func(g string) string {
+		sum := sha256.Sum256(fmt.Appendf(nil, "%d %t %s", f.cfg.Seed, first[g], g))
+		if first[g] {
+			return "0" + string(sum[:])
+		}
+		return "1" + string(sum[:])
+	}
+	slices.SortFunc(all, func(a, b string) int { return strings.Compare(rank(a), rank(b)) })
+	for _, g := range all[:min(n, len(all))] {
+		keep[g] = true
+	}
+	for name, ids := range l {
+		l[name] = slices.DeleteFunc(ids, func(id string) bool { return !keep[name+":"+id] })
+	}
+	return keep
 }
 
 // conclude turns a proof into the reason for which a candidate is not admitted;

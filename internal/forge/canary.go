@@ -18,7 +18,10 @@ const perTask = 3
 
 // maxCanaryFile is the largest test file that is changed, in bytes: a task that
 // has a canary in it carries a copy.
-const maxCanaryFile = 48 << 10
+const maxCanaryFile = 16 << 10
+
+// maxCanaryFiles is what all copies of a task take, in bytes.
+const maxCanaryFiles = 20 << 10
 
 // hunt looks for canaries of the healthy suite, once for all tasks: gold of
 // what is broken on purpose is the healthy state.
@@ -71,6 +74,7 @@ func (f *forge) hunt(ctx context.Context) error {
 // of its lists: those of fail-to-pass first, one of a file before a second one.
 // Only files that carry one are copied.
 func (f *forge) addCanaries(a *attempt) {
+	taken := 0
 	for i := range a.plan.Commands {
 		c := &a.plan.Commands[i]
 		rank := func(k checks.Canary) int {
@@ -95,6 +99,12 @@ func (f *forge) addCanaries(a *attempt) {
 			b, err := f.healthy.ReadFile(path.Join(f.cfg.Env.Workdir, rel), maxCanaryFile)
 			if err != nil {
 				continue
+			}
+			if _, there := a.tests[k.File]; !there {
+				if taken += len(b); taken > maxCanaryFiles {
+					taken -= len(b)
+					continue
+				}
 			}
 			c.Canaries = append(c.Canaries, k)
 			a.tests[k.File] = b
