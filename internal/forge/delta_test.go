@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -15,11 +16,20 @@ import (
 // testStore is an empty store.
 func testStore(t *testing.T) *image.Store {
 	t.Helper()
-	s, err := image.Open(image.HostPath(t.TempDir()), image.Options{Volatile: true})
+	dir := t.TempDir()
+	s, err := image.Open(image.HostPath(dir), image.Options{Volatile: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { s.Close() })
+	t.Cleanup(func() {
+		s.Close()
+		_ = filepath.WalkDir(dir, func(at string, d os.DirEntry, err error) error { // layers keep their modes
+			if err == nil && d.IsDir() {
+				_ = os.Chmod(at, 0o755)
+			}
+			return nil
+		})
+	})
 	return s
 }
 
