@@ -53,7 +53,7 @@ func binaries(g *Ground) []binaryFile {
 	var all []binaryFile
 	_ = g.Tree.Walk(g.Dir(), func(e image.Entry) error {
 		p := "/" + e.Path
-		if e.Type != image.TypeFile || e.Size < 64 || len(all) >= 4*maxBinaries || !g.Ours(p) {
+		if e.Type != image.TypeFile || e.Size < 64 || len(all) >= 4*maxBinaries || !g.Ours(p) || strings.Contains(p, "/CMakeFiles/") {
 			return nil
 		}
 		n := path.Base(p)
