@@ -385,7 +385,7 @@ func (f *forge) recordFault(a *attempt) error {
 	if a.cand.Grade != GradeState {
 		return nil
 	}
-	r, err := NewFault(f.cfg.Env.Image, f.cfg.Env.Layers, f.healthy, a.cand.Broken, a.cand.Operators, f.later)
+	r, err := NewFault(f.cfg.Env.Image, f.cfg.Env.Layers, f.healthy, a.cand.Broken, a.cand.Operators, time.Time{})
 	if err != nil {
 		return fmt.Errorf("record of the fault: %w", err)
 	}
