@@ -16,8 +16,10 @@ import (
 	"assay/internal/forge"
 	"assay/internal/image"
 	"assay/internal/job"
+	"assay/internal/label"
 	"assay/internal/repo"
 	"assay/internal/repo/setup"
+	"assay/task"
 )
 
 type forgeCmd struct {
@@ -183,6 +185,10 @@ func (c *forgeFlags) forge(ctx *boundCtx, a *app, g *grammar, want map[string]in
 	cfg.GitProgram, _ = exec.LookPath("git") // without it, notes say what was not looked at
 	if c.Plan {
 		cfg.Probe = c.Probe
+	}
+	cfg.Label = func(t *task.Task) (map[string]any, error) {
+		l, err := label.OfTask(t)
+		return l.Table(), err
 	}
 	begin := time.Now()
 	cfg.OnRecord = func(rec forge.Record) { a.forged(g, rec, time.Since(begin)) }

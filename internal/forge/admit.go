@@ -259,6 +259,17 @@ func (f *forge) put(a *attempt, stage string) error {
 	if err != nil {
 		return err
 	}
+	if f.cfg.Label != nil && stage == "prove" {
+		// Labels are of what a directory holds, so it comes first.
+		labels, err := f.cfg.Label(t)
+		if err != nil {
+			return err
+		}
+		t.Config.Metadata.Assay.Rest["labels"] = labels
+		if err := task.WriteConfig(dir, t.Config); err != nil {
+			return err
+		}
+	}
 	a.t = t
 	return nil
 }

@@ -42,6 +42,8 @@ type Config struct {
 	Probe      int            // candidates of each generator, then the report; 0: no probe
 	Say        func(format string, args ...any)
 	OnRecord   func(Record) // of every candidate; may be nil
+	// Label gives a task's [metadata.assay.labels]; nil: it gets none.
+	Label func(*task.Task) (map[string]any, error)
 }
 
 // forge is a run under way.

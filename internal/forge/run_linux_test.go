@@ -111,6 +111,9 @@ func TestForge(t *testing.T) {
 	if got := header.Key(0); len(got.Tests) == 0 || header.Config.Metadata.Assay.Grade != "patch" {
 		t.Errorf("%+v", header.Config)
 	}
+	if got, ok := header.Config.Metadata.Assay.Rest["labels"].(map[string]any); !ok || got["steps"] != int64(1) {
+		t.Errorf("labels %v", header.Config.Metadata.Assay.Rest["labels"])
+	}
 	if plan := w.text("tiny-header/tests/checks.toml"); !strings.Contains(plan, "test_header") || !strings.Contains(plan, "protected = ['tests']") {
 		t.Errorf("plan:\n%s", plan)
 	}

@@ -19,6 +19,7 @@ import (
 	"assay/internal/proof"
 	"assay/internal/repo"
 	"assay/internal/sandbox/ns"
+	"assay/task"
 )
 
 // TestMain lets the test binary be the sandbox's own processes.
@@ -157,5 +158,6 @@ func testArms() proof.Arms {
 func (w *world) config(gens ...Generator) Config {
 	git, _ := exec.LookPath("git")
 	return Config{Dir: filepath.Join(w.dir, "set"), Env: w.env, Generators: gens, Want: map[string]int{}, Seed: 7, Concurrent: 2, Deps: w.deps, Arms: testArms(),
-		GitProgram: git, Lines: image.HostPath(filepath.Join(w.dir, "lines")), Say: w.t.Logf}
+		GitProgram: git, Lines: image.HostPath(filepath.Join(w.dir, "lines")), Say: w.t.Logf,
+		Label: func(t *task.Task) (map[string]any, error) { return map[string]any{"steps": len(t.Steps)}, nil }}
 }
