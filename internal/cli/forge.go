@@ -35,7 +35,7 @@ type forgeFlags struct {
 	Out        string `short:"o" required:"" placeholder:"DIR" help:"The set: task directories lie directly in it, all else in DIR/.forge. Run it again with the same DIR to go on."`
 	Limit      int    `placeholder:"N" help:"Tasks in all at most, those of earlier runs included."`
 	Seed       uint64 `default:"1" placeholder:"S" help:"Equal seeds propose equal candidates."`
-	TestBudget int    `default:"60" placeholder:"N" help:"Tests of a task's runs: those that fail, those that cover the change, and a sample. 0: the whole suite."`
+	TestBudget int    `default:"30" placeholder:"N" help:"Tests of a task's runs: those that fail, those that cover the change, and a sample. 0: the whole suite."`
 	Canaries   int    `default:"8" placeholder:"N" help:"Changed tests that are tried, once, so that tasks have canaries. 0: none."`
 	Hints      int    `placeholder:"N" help:"Hints in each statement, from vague to plain."`
 	Concurrent int    `short:"n" default:"2" placeholder:"N" help:"Trials at once."`

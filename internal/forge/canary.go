@@ -21,7 +21,7 @@ const perTask = 3
 const maxCanaryFile = 16 << 10
 
 // maxCanaryFiles is what all copies of a task take, in bytes.
-const maxCanaryFiles = 20 << 10
+const maxCanaryFiles = 8 << 10
 
 // hunt looks for canaries of the healthy suite, once for all tasks: gold of
 // what is broken on purpose is the healthy state.
