@@ -96,6 +96,9 @@ func (k *cold) one(ctx context.Context, r *request) (o outcome, err error) {
 	if len(r.tests) < len(k.c.tests) {
 		run = k.chosen(r.tests)
 	}
+	if r.stop {
+		run = k.c.stopping(run)
+	}
 	res, err := k.shell(ctx, run, limit-time.Since(began))
 	if err != nil {
 		return o, err
@@ -208,6 +211,23 @@ func (k *cold) chosen(tests []*test) string {
 		return run
 	}
 	return k.c.Run
+}
+
+// mochaCall and jestCall are where a runner is started.
+var (
+	mochaCall = regexp.MustCompile(`^(.*?(?:^|[\s/])mocha)(\s)`)
+	jestCall  = regexp.MustCompile(`^(.*?(?:^|[\s/])jest)(\s)`)
+)
+
+// stopping is a line that ends at the first failure, where its runner can.
+func (c *command) stopping(run string) string {
+	switch c.Report {
+	case "mocha", "mocha-log":
+		return mochaCall.ReplaceAllString(run, "$1 --bail$2")
+	case "jest":
+		return jestCall.ReplaceAllString(run, "$1 --bail$2")
+	}
+	return run
 }
 
 func shellQuote(s string) string { return repo.Quote(s) }

@@ -90,6 +90,15 @@ func TestGoArgs(t *testing.T) {
 	}
 }
 
+func TestStopping(t *testing.T) {
+	c := command{}
+	c.Report = "mocha-log"
+	got := c.stopping(". /etc/profile; node_modules/.bin/mocha --reporter /tests/assay_mocha.cjs test/")
+	if got != ". /etc/profile; node_modules/.bin/mocha --bail --reporter /tests/assay_mocha.cjs test/" {
+		t.Error(got)
+	}
+}
+
 func replaceOnce(b []byte, old, new string) []byte {
 	for i := 0; i+len(old) <= len(b); i++ {
 		if string(b[i:i+len(old)]) == old {
