@@ -86,7 +86,7 @@ func (a *app) generators(ctx context.Context, g *grammar, r *rooms, env *repo.En
 	return all, done, nil
 }
 
-func newHistory(_ context.Context, f forging) (forge.Generator, func() error, error) {
+func newHistory(ctx context.Context, f forging) (forge.Generator, func() error, error) {
 	h := &history.Generator{}
 	if f.o.since != "" {
 		t, err := time.Parse(time.DateOnly, f.o.since)
@@ -95,16 +95,30 @@ func newHistory(_ context.Context, f forging) (forge.Generator, func() error, er
 		}
 		h.Since = t
 	}
-	if f.o.issues == "" {
+	if err := f.issues(h); err != nil {
+		return nil, nil, err
+	}
+	p, err := f.a.syntaxParser(ctx, f.g)
+	if err != nil { // what a commit changes is then told by the shape of its lines
+		f.a.say("history: without syntax trees: %v", err)
 		return h, nil, nil
+	}
+	h.Parser = p
+	return h, p.Close, nil
+}
+
+// issues reads the export that statements are made of, if there is one.
+func (f forging) issues(h *history.Generator) error {
+	if f.o.issues == "" {
+		return nil
 	}
 	file, err := os.Open(filepath.Clean(f.o.issues))
 	if err != nil {
-		return nil, nil, usage(err)
+		return usage(err)
 	}
 	h.Issues, err = history.ReadIssues(file)
 	if err = errors.Join(err, file.Close()); err != nil {
-		return nil, nil, usage(fmt.Errorf("%s: %w", f.o.issues, err))
+		return usage(fmt.Errorf("%s: %w", f.o.issues, err))
 	}
-	return h, nil, nil
+	return nil
 }
