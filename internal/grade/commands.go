@@ -185,6 +185,10 @@ func (p *placer) readReports(ctx context.Context, sb sandbox.Trees, all []ran) e
 			exit = killedExit
 		}
 		rep, err := report.Read(c.Report, sources, exit)
+		var unread *report.Error
+		if errors.As(err, &unread) && unread.None && exit != 0 && isStream(c) {
+			continue // the runner did not begin, and said why in words of its own
+		}
 		if err != nil {
 			all[i].ReportErr = err.Error()
 			continue

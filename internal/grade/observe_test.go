@@ -204,3 +204,22 @@ func TestPlanModes(t *testing.T) {
 }
 
 var _ sandbox.Backend = (*spy)(nil)
+
+// Output that is to be a report, and holds nothing of one, is a runner that did
+// not begin: what was expected is missing. With status 0 it is a lie.
+func TestOutputWithoutReport(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		w.planImage()
+		for _, c := range []struct {
+			run   string
+			cause trial.Cause
+		}{
+			{"echo 'error: failed to parse lock file'; exit 101", trial.CauseMissingTest},
+			{"echo 'error: failed to parse lock file'", trial.CauseVoid},
+			{"echo 'running 1 test'; echo 'test a ... ok'; exit 101", trial.CauseVoid},
+		} {
+			plan := "version = 1\n[[commands]]\nname = \"c\"\nreport = \"cargo-test\"\nrun = \"\"\"" + c.run + "\"\"\"\nfail_to_pass = [\"a\"]\n"
+			w.judged(w.planned(w.agent(`echo y >x`), plan), c.cause, trial.SelfReported)
+		}
+	})
+}

@@ -77,7 +77,7 @@ func readCargo(sources []Source) (*Report, error) {
 		}
 	}
 	if c.blocks == 0 && !c.r.flagged(FlagBuild) {
-		return nil, &Error{Format: CargoTest, Source: sourceNames(sources), Detail: "no line \"running N tests\" (is it the output of cargo test 2>&1?)"}
+		return nil, &Error{Format: CargoTest, Source: sourceNames(sources), Detail: "no line \"running N tests\" (is it the output of cargo test 2>&1?)", None: true}
 	}
 	c.r.settle()
 	c.r.namesakes("in another program", func(id string) string { _, test, _ := strings.Cut(id, "] "); return test })

@@ -78,7 +78,7 @@ func readGoTest(sources []Source) (*Report, error) {
 		}
 	}
 	if len(g.byName) == 0 {
-		return nil, &Error{Format: GoTest, Source: sourceNames(sources), Detail: "no event of any package (is it the output of go test -json?)"}
+		return nil, &Error{Format: GoTest, Source: sourceNames(sources), Detail: "no event of any package (is it the output of go test -json?)", None: true}
 	}
 	for _, p := range g.order {
 		if !p.ended {

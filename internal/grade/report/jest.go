@@ -81,7 +81,7 @@ func readJest(p *part, s Source) error {
 	d := json.NewDecoder(bytes.NewReader(s.Data))
 	bad := func(err error) error {
 		at := 1 + bytes.Count(s.Data[:min(int(d.InputOffset()), len(s.Data))], []byte("\n"))
-		return &Error{p.Format, s.Name, at, err.Error()}
+		return &Error{Format: p.Format, Source: s.Name, Line: at, Detail: err.Error()}
 	}
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
 		return bad(errors.New("no JSON object"))

@@ -162,6 +162,9 @@ type Error struct {
 	Source string
 	Line   int // from 1; 0: of no one line
 	Detail string
+	// None: nothing of the form stands there. An output that is the report may
+	// be that of a runner which did not come so far.
+	None bool
 }
 
 func (e *Error) Error() string {

@@ -82,7 +82,7 @@ func readTAP(p *part, s Source) error {
 		text, rest, _ = bytes.Cut(rest, []byte("\n"))
 		r.n++
 		if err := r.line(strings.TrimRight(string(text), "\r ")); err != nil {
-			return &Error{p.Format, s.Name, r.n, err.Error()}
+			return &Error{Format: p.Format, Source: s.Name, Line: r.n, Detail: err.Error()}
 		}
 	}
 	return r.finish()
@@ -295,7 +295,7 @@ func (r *tapReader) diagnostic(bare string) {
 func (r *tapReader) finish() error {
 	top := r.levels[0]
 	if !r.version && top.plan < 0 && len(top.tests) == 0 {
-		return &Error{Format: r.p.Format, Source: r.source, Detail: "no line of TAP in it"}
+		return &Error{Format: r.p.Format, Source: r.source, Detail: "no line of TAP in it", None: true}
 	}
 	if r.inYAML {
 		r.p.flag(FlagCut, "", r.source+": a diagnostic has no end")
@@ -368,7 +368,7 @@ func (r *tapReader) put(prefix []string, tests []tapTest) error {
 			return err
 		}
 		if err := r.p.add(Test{ID: join("", at...), Status: t.status, Kind: t.kind, Message: t.message}); err != nil {
-			return &Error{r.p.Format, r.source, 0, err.Error()}
+			return &Error{Format: r.p.Format, Source: r.source, Detail: err.Error()}
 		}
 	}
 	return nil

@@ -71,24 +71,24 @@ func readTestLog(p *part, s Source) error {
 			continue
 		}
 		if len(text) > maxLogLine {
-			return &Error{p.Format, s.Name, n, fmt.Sprintf("a line of more than %d bytes", maxLogLine)}
+			return &Error{Format: p.Format, Source: s.Name, Line: n, Detail: fmt.Sprintf("a line of more than %d bytes", maxLogLine)}
 		}
 		var ln logLine
 		if err := strictJSON(text, &ln); err != nil {
 			switch {
 			case !l.head:
-				return &Error{p.Format, s.Name, n, "no log of assay's recorder: " + err.Error()}
+				return &Error{Format: p.Format, Source: s.Name, Line: n, Detail: "no log of assay's recorder: " + err.Error()}
 			case whole:
 				p.flag(FlagStray, "", fmt.Sprintf("%s:%d: no line of the recorder: %v", s.Name, n, err))
 			}
 			continue
 		}
 		if err := l.take(ln, n); err != nil {
-			return &Error{p.Format, s.Name, n, err.Error()}
+			return &Error{Format: p.Format, Source: s.Name, Line: n, Detail: err.Error()}
 		}
 	}
 	if !l.head {
-		return &Error{p.Format, s.Name, 0, "it is empty"}
+		return &Error{Format: p.Format, Source: s.Name, Detail: "it is empty"}
 	}
 	return l.finish()
 }
@@ -227,7 +227,7 @@ func (l *testLog) finish() error {
 	}
 	for _, id := range sorted(l.open) {
 		if err := l.p.add(Test{ID: id, Status: Errored, Kind: KindException, Message: "it began and did not end"}); err != nil {
-			return &Error{l.p.Format, l.source, 0, err.Error()}
+			return &Error{Format: l.p.Format, Source: l.source, Detail: err.Error()}
 		}
 	}
 	return nil
