@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"assay/internal/repo"
 	"assay/internal/sandbox"
 )
 
@@ -74,7 +75,7 @@ func (g *batch) called(ctx context.Context, name, file string) (args []string, d
 
 // as is the head of a line that runs where and as the suite's go test did.
 func (g *batch) as(dir string) string {
-	return ". " + said + "/0/env; cd " + shellQuote(dir) + " && "
+	return ". " + said + "/0/env; cd " + repo.Quote(dir) + " && "
 }
 
 // healthy fails where the suite, run as this driver does, does not give what it

@@ -86,7 +86,7 @@ func (k *cold) one(ctx context.Context, r *request) (o outcome, err error) {
 		var line strings.Builder
 		for _, p := range k.c.Files {
 			top, _ := k.pattern(p)
-			fmt.Fprintf(&line, "find %s -type f -name %s -delete 2>/dev/null; ", shellQuote(top), shellQuote(path.Base(p)))
+			fmt.Fprintf(&line, "find %s -type f -name %s -delete 2>/dev/null; ", repo.Quote(top), repo.Quote(path.Base(p)))
 		}
 		if _, err := k.shell(ctx, line.String(), limit); err != nil {
 			return o, err
@@ -229,8 +229,6 @@ func (c *command) stopping(run string) string {
 	}
 	return run
 }
-
-func shellQuote(s string) string { return repo.Quote(s) }
 
 // ending is the last part of what was printed.
 func ending(b []byte) string {

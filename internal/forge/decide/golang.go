@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"assay/internal/grade/report"
+	"assay/internal/repo"
 	"assay/internal/sandbox"
 )
 
@@ -79,7 +80,7 @@ func (g *golang) learn(ctx context.Context) error {
 func (g *golang) tool(ctx context.Context, limit time.Duration, args ...string) (sandbox.ExecResult, error) {
 	line := g.as(g.dir) + "go"
 	for _, a := range args {
-		line += " " + shellQuote(a)
+		line += " " + repo.Quote(a)
 	}
 	return g.shell(ctx, line, limit)
 }
@@ -137,7 +138,7 @@ func (g *golang) build(ctx context.Context, tests []*test, limit time.Duration, 
 	for _, dir := range slices.Sorted(maps.Keys(into)) {
 		line := "mkdir -p " + dir + "; " + g.as(g.dir) + "go"
 		for _, a := range slices.Concat(args, []string{"-o", dir + "/"}, into[dir]) {
-			line += " " + shellQuote(a)
+			line += " " + repo.Quote(a)
 		}
 		if res, err = g.shell(ctx, line, limit); err != nil || res.TimedOut || res.Exit.Code != 0 {
 			return res, err
@@ -177,13 +178,13 @@ func (g *golang) test(ctx context.Context, r *request, limit time.Duration, vars
 				}
 			}
 		}
-		line := g.as(dir) + "exec " + shellQuote(g.binary(p)) + " -test.paniconexit0 -test.timeout=0 -test.v=test2json -test.run=" +
-			shellQuote("^("+strings.Join(names, "|")+")$")
+		line := g.as(dir) + "exec " + repo.Quote(g.binary(p)) + " -test.paniconexit0 -test.timeout=0 -test.v=test2json -test.run=" +
+			repo.Quote("^("+strings.Join(names, "|")+")$")
 		if r.stop {
 			line += " -test.failfast"
 		}
 		for _, f := range g.call.run {
-			line += " " + shellQuote(f)
+			line += " " + repo.Quote(f)
 		}
 		res, err := g.shell(ctx, line, limit-time.Since(began), vars...)
 		if err != nil {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"assay/internal/grade/report"
+	"assay/internal/repo"
 	"assay/internal/sandbox"
 )
 
@@ -95,7 +96,7 @@ func (g *cargo) errorLine() *regexp.Regexp { return rustErrorLine }
 func (g *cargo) line(words ...string) string {
 	line := g.as(g.dir) + "cargo test"
 	for _, f := range slices.Concat(g.flags, words) {
-		line += " " + shellQuote(f)
+		line += " " + repo.Quote(f)
 	}
 	return line
 }
@@ -127,9 +128,9 @@ func (g *cargo) test(ctx context.Context, r *request, limit time.Duration, vars 
 		if len(names[p.name]) == 0 {
 			continue
 		}
-		line := g.as(g.dir) + "exec " + shellQuote(p.path) + " --exact"
+		line := g.as(g.dir) + "exec " + repo.Quote(p.path) + " --exact"
 		for _, n := range names[p.name] {
-			line += " " + shellQuote(n)
+			line += " " + repo.Quote(n)
 		}
 		res, err := g.shell(ctx, line, limit-time.Since(began), vars...)
 		if err != nil {

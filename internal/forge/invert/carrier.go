@@ -8,6 +8,7 @@ import (
 
 	"assay/internal/forge"
 	"assay/internal/image"
+	"assay/internal/repo"
 )
 
 // Payload is what a session comes to be: lines of a POSIX shell, put into a
@@ -193,19 +194,11 @@ func Carried(o Operator, payloads func(g *Ground) []Payload) Operator {
 }
 
 // export is the line that sets a variable.
-func export(name, value string) string { return "export " + name + "=" + quote(value) }
+func export(name, value string) string { return "export " + name + "=" + repo.Quote(value) }
 
 // prepend is the line that puts a directory before those of a variable.
 func prepend(name, dir string) string {
 	return fmt.Sprintf(`export %s="%s${%s:+:$%s}"`, name, dir, name, name)
-}
-
-// quote makes one word of a shell, plain where it can be.
-func quote(s string) string {
-	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=,+@%") == "" {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 // isFile reports whether a regular file stands at a path.

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"assay/internal/repo"
 )
 
 // workdir is where every healthy image has its repository.
@@ -53,7 +55,7 @@ func (r *Recipe) dockerfileText(base string, when time.Time) string {
 		mounts += "--mount=type=secret,id=" + id + " "
 	}
 	for _, l := range r.Install {
-		p("RUN %s. /etc/profile && cd %s && %s", mounts, quote(joinSub(r.Subdir)), l)
+		p("RUN %s. /etc/profile && cd %s && %s", mounts, repo.Quote(joinSub(r.Subdir)), l)
 	}
 	p("RUN %s", settleTree(r.Products, when))
 	if len(r.Offline) > 0 {
@@ -137,7 +139,7 @@ func commitTree(when time.Time) string {
 func settleTree(products []string, when time.Time) string {
 	words := make([]string, len(products))
 	for i, p := range products {
-		words[i] = quote(p)
+		words[i] = repo.Quote(p)
 	}
 	return strings.Join([]string{
 		"cd " + workdir,

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"assay/internal/image"
+	"assay/internal/repo"
 )
 
 // Stage is how far an attempt came.
@@ -134,7 +135,7 @@ func (c *climber) apply(r rung, what string, p *plan) (*plan, bool) {
 			w = other
 		}
 		if w != "" && !strings.Contains(w, "'") {
-			w = quote(w)
+			w = repo.Quote(w)
 		}
 		if !strings.Contains(n.vars[k], word(v, w)) {
 			n.vars[k] += word(v, w)

@@ -214,7 +214,7 @@ func (f find) value(t *tree) (value, from string, ok bool) {
 // fill puts what was found into the value. Text with control characters would
 // be more than a part of a command.
 func (f find) fill(groups []string, file string) (string, bool) {
-	v := strings.ReplaceAll(f.Value, "{file}", quote(file))
+	v := strings.ReplaceAll(f.Value, "{file}", repo.Quote(file))
 	for i, g := range groups[min(1, len(groups)):] {
 		g = strings.ReplaceAll(g, `\"`, `"`)
 		for _, s := range f.Strip {
@@ -223,14 +223,6 @@ func (f find) fill(groups []string, file string) (string, bool) {
 		v = strings.ReplaceAll(v, fmt.Sprintf("{%d}", i+1), g)
 	}
 	return v, oneCommand("x "+v) == nil
-}
-
-// quote makes a word of the shell.
-func quote(s string) string {
-	if regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`).MatchString(s) {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 var variable = regexp.MustCompile(`\{([a-z_]+)\}`)
