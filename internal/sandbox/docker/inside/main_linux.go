@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/signal"
@@ -54,6 +55,7 @@ func (discard) Write(b []byte) (int, error) { return len(b), nil }
 type server struct {
 	conn  *wire.Conn
 	procs reaper
+	slots slots
 
 	mu    sync.Mutex
 	pipes map[uint32]*wire.Stream // opened for programs to come
@@ -63,7 +65,7 @@ type server struct {
 
 func serve(ports []string) error {
 	unix.Umask(0o022)
-	s := &server{pipes: map[uint32]*wire.Stream{}, puts: map[*wire.Stream]bool{}}
+	s := &server{slots: make(slots, busy), pipes: map[uint32]*wire.Stream{}, puts: map[*wire.Stream]bool{}}
 	s.procs.start()
 	s.conn = wire.New(os.Stdin, os.Stdout, false, s.accept)
 	for _, p := range ports {
@@ -139,7 +141,7 @@ func (s *server) handle(st *wire.Stream, q wire.Request) {
 		s.start(st, q)
 		return
 	case wire.OpSignal:
-		answer(st, s.procs.signal(q.Program, q.Signal))
+		answer(st, s.work(func() error { return s.procs.signal(q.Program, q.Signal) }))
 	case wire.OpClose:
 		s.procs.close(q.Program)
 		answer(st, nil)
@@ -150,7 +152,7 @@ func (s *server) handle(st *wire.Stream, q wire.Request) {
 		}
 		answer(st, nil)
 	case wire.OpPut:
-		err := put(string(q.Path), st)
+		err := s.work(func() error { return put(string(q.Path), outside{st, s.slots}) })
 		s.mu.Lock()
 		delete(s.puts, st)
 		s.mu.Unlock()
@@ -158,13 +160,16 @@ func (s *server) handle(st *wire.Stream, q wire.Request) {
 		answer(st, err)
 	case wire.OpGet:
 		out := s.pipe(q.Pipes, 0)
-		answer(st, send(out, func() error { return get(string(q.Path), q.Max, out) }))
+		answer(st, s.send(out, func(w io.Writer) error { return get(string(q.Path), q.Max, w) }))
 	case wire.OpScan:
-		err := scan(q, func(e wire.Entry) error { return tell(st, wire.Reply{Entry: &e}) })
+		told := outside{st, s.slots}
+		err := s.work(func() error {
+			return scan(q, func(e wire.Entry) error { return tell(told, wire.Reply{Entry: &e}) })
+		})
 		answer(st, err)
 	case wire.OpFetch:
 		out := s.pipe(q.Pipes, 0)
-		answer(st, send(out, func() error { return fetch(st, out) }))
+		answer(st, s.send(out, func(w io.Writer) error { return fetch(outside{st, s.slots}, w) }))
 	default:
 		answer(st, fmt.Errorf("unknown request %q", q.Op))
 	}
@@ -199,11 +204,18 @@ func (s *server) pipe(ids []uint32, i int) *wire.Stream {
 	return st
 }
 
-func send(out *wire.Stream, f func() error) error {
+// work does what takes the kernel's time.
+func (s *server) work(f func() error) error {
+	s.slots.enter()
+	defer s.slots.leave()
+	return f()
+}
+
+func (s *server) send(out *wire.Stream, f func(io.Writer) error) error {
 	if out == nil {
 		return fmt.Errorf("the request names no stream")
 	}
-	err := f()
+	err := s.work(func() error { return f(outside{out, s.slots}) })
 	if err != nil {
 		out.Reset()
 		return err
@@ -211,7 +223,7 @@ func send(out *wire.Stream, f func() error) error {
 	return out.CloseWrite()
 }
 
-func tell(st *wire.Stream, r wire.Reply) error {
+func tell(st io.Writer, r wire.Reply) error {
 	b, err := json.Marshal(r)
 	if err != nil {
 		return err

@@ -167,7 +167,9 @@ func (s *server) start(st *wire.Stream, q wire.Request) {
 			p.streams = append(p.streams, w)
 		}
 	}
+	s.slots.enter()
 	pid, run, err := s.launch(st, q, p, stdin, stdout, stderr)
+	s.slots.leave()
 	if err != nil {
 		for _, w := range p.streams {
 			w.Reset()
@@ -261,8 +263,10 @@ func (s *server) launch(st *wire.Stream, q wire.Request, p *program, stdin, stdo
 	}
 	kills := memoryKills()
 	p.exited = func(ws syscall.WaitStatus, ru *syscall.Rusage) {
-		_ = tell(st, wire.Reply{Exited: &wire.Exit{Status: uint32(ws), CPU: ru.Utime.Nano() + ru.Stime.Nano(), MaxRSS: ru.Maxrss * 1024,
-			Memory: memoryKills() > kills}})
+		s.slots.enter()
+		killed := memoryKills() > kills
+		s.slots.leave()
+		_ = tell(st, wire.Reply{Exited: &wire.Exit{Status: uint32(ws), CPU: ru.Utime.Nano() + ru.Stime.Nano(), MaxRSS: ru.Maxrss * 1024, Memory: killed}})
 		_ = st.CloseWrite()
 	}
 	told := make(chan struct{})
