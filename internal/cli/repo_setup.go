@@ -32,6 +32,7 @@ type repoSetupCmd struct {
 	BuildTimeout time.Duration `default:"20m" placeholder:"DURATION" help:"End of one command that installs."`
 	Budget       time.Duration `default:"1h" placeholder:"DURATION" help:"End of everything."`
 	Attempts     int           `default:"12" placeholder:"N" help:"Alternatives that are tried at most."`
+	Disk         int64         `placeholder:"MIB" help:"What one command that installs, and one run of the suite, may write; default 1024. What does not fit into memory lies on disk, where nothing holds the limit."`
 	MaxFiles     int           `default:"50000" placeholder:"N" help:"Files of the repository at most."`
 	Coverage     bool          `default:"true" negatable:"" help:"Find out which files each test covers."`
 	Fresh        bool          `help:"Forget the recipe that lies in DIR."`
@@ -90,8 +91,8 @@ func (c *repoSetupCmd) Run(ctx *boundCtx, a *app, g *grammar) error {
 
 // config wires a setup; done closes what it opened.
 func (c *repoSetupCmd) config(ctx *boundCtx, a *app, g *grammar) (cfg setup.Config, done func(), err error) {
-	if c.Runs < 1 || c.Attempts < 1 || c.MaxFiles < 1 {
-		return cfg, nil, usagef("--runs, --attempts and --max-files are at least 1")
+	if c.Runs < 1 || c.Attempts < 1 || c.MaxFiles < 1 || c.Disk < 0 || c.Disk > 1<<30 {
+		return cfg, nil, usagef("--runs, --attempts and --max-files are at least 1, and --disk is a number of MiB")
 	}
 	if c.Image != "" && c.Dockerfile != "" {
 		return cfg, nil, usagef("--image and --dockerfile: one of them")
@@ -132,7 +133,7 @@ func (c *repoSetupCmd) config(ctx *boundCtx, a *app, g *grammar) (cfg setup.Conf
 	cfg = setup.Config{Source: c.Source, Out: out, Name: c.Name, Branch: c.Branch, GitEnv: a.gitEnv(), Caps: setup.Caps{Files: c.MaxFiles},
 		Image: c.Image, Dockerfile: c.Dockerfile, Subdir: filepath.ToSlash(strings.Trim(c.Subdir, "/")), Tests: c.Test, Services: c.Service, Fresh: c.Fresh,
 		Runs: c.Runs, Timeout: c.TestTimeout, BuildTimeout: c.BuildTimeout, Budget: c.Budget, Attempts: c.Attempts, Cover: c.Coverage,
-		Images: r.images, Resolve: notHost(r.resolve), Backend: r.backend, UID: uid, Say: a.say, Temp: string(tmp.Path(""))}
+		Images: r.images, Resolve: notHost(r.resolve), Backend: r.backend, UID: uid, Limits: sandbox.Limits{DiskBytes: c.Disk << 20}, Say: a.say, Temp: string(tmp.Path(""))}
 	for id := range shared.Secrets {
 		cfg.Secrets = append(cfg.Secrets, id)
 	}

@@ -296,7 +296,7 @@ func (w *work) build(ctx context.Context, a *Attempt) (image.Image, error) {
 		base = im.Name
 	} else if suite, ok := strings.CutPrefix(base, "debian:"); ok {
 		if _, err := w.o.Resolve(ctx, base); err != nil {
-			w.o.Say("making %s by debootstrap", base)
+			w.o.Say("making %s by debootstrap, once for all repositories: some minutes", base)
 			if err := w.o.Base(ctx, suite); err != nil {
 				return image.Image{}, fmt.Errorf("make %s: %w", base, err)
 			}

@@ -79,15 +79,19 @@ func newCopier(from, to *os.Root, c Caps) *copier {
 
 func (c *copier) note(kind, name string) { c.notes[kind] = append(c.notes[kind], name) }
 
+func (c *copier) tooMany() error {
+	return fmt.Errorf("more than %d files: set up a copy of the part that is built, or raise --max-files", c.caps.Files)
+}
+
 func (c *copier) count(name string, size int64) error {
 	if c.files++; c.files > c.caps.Files {
-		return fmt.Errorf("more than %d files: name the part to build with --subdir and a copy of it, or raise --max-files", c.caps.Files)
+		return c.tooMany()
 	}
 	if size > c.caps.File {
 		return fmt.Errorf("%q has %d bytes, more than %d: leave it out of the tree", name, size, c.caps.File)
 	}
 	if c.bytes += size; c.bytes > c.caps.Bytes {
-		return fmt.Errorf("more than %d bytes: name the part to build with --subdir and a copy of it", c.caps.Bytes)
+		return fmt.Errorf("more than %d bytes: set up a copy of the part that is built", c.caps.Bytes)
 	}
 	return nil
 }
@@ -351,6 +355,9 @@ func (c *copier) worktree(ctx context.Context, g *repo.Git) error {
 	if err != nil {
 		return err
 	}
+	if len(tracked) > c.caps.Files { // known before anything is copied
+		return c.tooMany()
+	}
 	for i, p := range slices.Concat(tracked, others) {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -415,6 +422,9 @@ func (s *source) commit(ctx context.Context, g *repo.Git, to *os.Root, o Config)
 	defer objects.Close()
 	c := newCopier(nil, to, o.Caps)
 	objects.MaxObject = c.caps.File
+	if strings.Count(string(list), "\x00") > c.caps.Files {
+		return c.tooMany()
+	}
 	for rec := range strings.SplitSeq(strings.TrimSuffix(string(list), "\x00"), "\x00") {
 		meta, p, ok := strings.Cut(rec, "\t")
 		f := strings.Fields(meta) // mode, type, hash, size
