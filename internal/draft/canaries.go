@@ -24,6 +24,9 @@ type Hunt struct {
 	PerCommand int // wanted of each; zero: 3, and at least one of each test file and each fail-to-pass test
 	Tries      int // candidates that are run; zero: 60
 	Round      int // of them in one job; zero: 8
+	// Image are files of the image, by their absolute paths, in which canaries
+	// are looked for as well.
+	Image map[string][]byte
 }
 
 // Caught is what the search found for one command.
@@ -51,6 +54,9 @@ func Canaries(ctx context.Context, t *task.Task, p *checks.Plan, h Hunt, c Confi
 	s := &search{plan: p, hunt: h, content: map[string][]byte{}, queue: map[string][]checks.Canary{}, unseen: map[string]int{}, caught: map[string][]checks.Canary{}, lists: map[string]map[string]bool{}}
 	if err := s.prepare(testsDir(t.Dir, c.Step)); err != nil {
 		return nil, 0, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(h.Image)) {
+		s.offer(name, h.Image[name])
 	}
 	tried := 0
 	for round := 0; tried < h.Tries; round++ {
@@ -130,12 +136,17 @@ func (s *search) prepare(tests string) error {
 		if err != nil {
 			return err
 		}
-		if all := Candidates(name, b, s.hunt.Seed); len(all) > 0 {
-			s.files = append(s.files, name)
-			s.queue[name], s.content[name] = all, b
-		}
+		s.offer(name, b)
 		return nil
 	})
+}
+
+// offer takes a file that may have canaries.
+func (s *search) offer(name string, b []byte) {
+	if all := Candidates(name, b, s.hunt.Seed); len(all) > 0 {
+		s.files = append(s.files, name)
+		s.queue[name], s.content[name] = all, b
+	}
 }
 
 // wants reports whether a file's canaries are still looked for: it has none, or

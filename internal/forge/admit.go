@@ -371,9 +371,7 @@ func (f *forge) final(a *attempt) error {
 	if err := a.placeTests(); err != nil {
 		return err
 	}
-	if len(a.cand.Tests) == 0 && len(a.cand.Hidden) == 0 {
-		f.addCanaries(a)
-	}
+	f.addCanaries(a)
 	bad, fine := a.lists.count()
 	a.facts = map[string]any{"key": a.key, "fail_to_pass": bad, "pass_to_pass": fine, "failing": failing, "passing": passing, "changed": changed(a.cand.Broken)}
 	if a.cand.Statement.Body == "" && a.cand.Statement.Title == "" {
@@ -428,9 +426,10 @@ func (f *forge) chosen(a *attempt) map[string][]repo.Test {
 	for _, id := range a.cand.Covering {
 		covering[id] = true
 	}
-	keep := f.cut(a.lists.failToPass, n, nil)
+	must := f.kept(a)
+	keep := f.cut(a.lists.failToPass, n, nil, must)
 	left := max(n-len(keep), n/4)
-	for id := range f.cut(a.lists.passToPass, left, covering) {
+	for id := range f.cut(a.lists.passToPass, left, covering, must) {
 		keep[id] = true
 	}
 	if len(a.cand.Tests) > 0 {
@@ -453,10 +452,10 @@ func (f *forge) chosen(a *attempt) map[string][]repo.Test {
 	return chosen
 }
 
-// cut keeps n of the suite's tests in lists, those of first before others, in an
-// order that only the seed and their ids decide; tests that the suite does not
-// know all stay. It gives back what is left.
-func (f *forge) cut(l map[string][]string, n int, first map[string]bool) map[string]bool {
+// cut keeps n of the suite's tests in lists, those of must before those of first
+// before others, in an order that only the seed and their ids decide; tests that
+// the suite does not know all stay. It gives back what is left.
+func (f *forge) cut(l map[string][]string, n int, first, must map[string]bool) map[string]bool {
 	var all []string
 	keep := map[string]bool{}
 	for name, ids := range l {
@@ -470,10 +469,13 @@ func (f *forge) cut(l map[string][]string, n int, first map[string]bool) map[str
 	}
 	rank := func(g string) string {
 		sum := sha256.Sum256(fmt.Appendf(nil, "%d %t %s", f.cfg.Seed, first[g], g))
-		if first[g] {
+		switch {
+		case must[g]:
 			return "0" + string(sum[:])
+		case first[g]:
+			return "1" + string(sum[:])
 		}
-		return "1" + string(sum[:])
+		return "2" + string(sum[:])
 	}
 	slices.SortFunc(all, func(a, b string) int { return strings.Compare(rank(a), rank(b)) })
 	for _, g := range all[:min(n, len(all))] {

@@ -16,17 +16,15 @@ import (
 // perTask is how many canaries a command of a task has.
 const perTask = 3
 
-// maxCanaryFile is the largest test file that is changed, in bytes: a task that
-// has a canary in it carries a copy.
-const maxCanaryFile = 16 << 10
-
-// maxCanaryFiles is what all copies of a task take, in bytes.
-const maxCanaryFiles = 8 << 10
+// maxCanaryFile is the largest test file in which canaries are looked for, in
+// bytes.
+const maxCanaryFile = 1 << 20
 
 // hunt looks for canaries of the healthy suite, once for all tasks: gold of
-// what is broken on purpose is the healthy state.
+// what is broken on purpose is the healthy state. They change files of the
+// image, so that no task carries a copy of its tests.
 func (f *forge) hunt(ctx context.Context) error {
-	file := filepath.Join(f.home, "canaries-"+f.cfg.Env.Tag+".json")
+	file := filepath.Join(f.home, "image-canaries-"+f.cfg.Env.Tag+".json")
 	if b, err := os.ReadFile(file); err == nil && json.Unmarshal(b, &f.canaries) == nil {
 		return nil
 	}
@@ -34,22 +32,14 @@ func (f *forge) hunt(ctx context.Context) error {
 	if f.cfg.Canaries <= 0 {
 		return nil
 	}
-	a := &attempt{made: f.nobody("canaries"), lists: lists{passToPass: map[string][]string{}}}
-	for g := range f.steady {
-		name, id, _ := strings.Cut(g, ":")
-		a.lists.passToPass[name] = append(a.lists.passToPass[name], id)
-	}
+	a := &attempt{made: f.nobody("canaries"), lists: f.healthyLists()}
 	a.plan, a.tests = planOf(&f.cfg.Env.Suite, a.lists, nil, nil)
+	h := draft.Hunt{Seed: int64(f.cfg.Seed), Tries: f.cfg.Canaries, Round: 2 * f.cfg.Concurrent, Image: map[string][]byte{}}
 	for _, rel := range f.testFiles {
-		b, err := f.healthy.ReadFile(path.Join(f.cfg.Env.Workdir, rel), maxCanaryFile)
-		if err != nil || len(draft.Candidates(rel, b, int64(f.cfg.Seed))) == 0 {
-			continue // too large, or nothing in it that a canary could be made of
+		at := path.Join(f.cfg.Env.Workdir, rel)
+		if b, err := f.healthy.ReadFile(at, maxCanaryFile); err == nil {
+			h.Image[at] = b
 		}
-		a.tests[path.Join("repo", rel)] = b
-		a.plan.Place = map[string]string{"repo": f.cfg.Env.Workdir}
-	}
-	if a.plan.Place == nil {
-		return writeJSON(file, f.canaries)
 	}
 	if err := f.put(a, "hunt"); err != nil {
 		return err
@@ -59,7 +49,7 @@ func (f *forge) hunt(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	caught, _, err := draft.Canaries(ctx, a.t, plan, draft.Hunt{Seed: int64(f.cfg.Seed), Tries: f.cfg.Canaries, Round: 2 * f.cfg.Concurrent},
+	caught, _, err := draft.Canaries(ctx, a.t, plan, h,
 		draft.Config{Dir: filepath.Join(f.tmp, "hunted"), Concurrent: f.cfg.Concurrent, Gold: f.cfg.Arms.Idle, Idle: f.cfg.Arms.Idle}, f.cfg.Deps)
 	if err != nil {
 		return err
@@ -70,58 +60,85 @@ func (f *forge) hunt(ctx context.Context) error {
 	return writeJSON(file, f.canaries)
 }
 
-// addCanaries plants, for each command of a task, the canaries that break tests
-// of its lists: those of fail-to-pass first, one of a file before a second one.
-// Only files that carry one are copied.
+// healthyLists expects what passes in the healthy state.
+func (f *forge) healthyLists() lists {
+	l := lists{passToPass: map[string][]string{}}
+	for g := range f.steady {
+		name, id, _ := strings.Cut(g, ":")
+		l.passToPass[name] = append(l.passToPass[name], id)
+	}
+	return l
+}
+
+// mayHaveCanaries reports whether the healthy suite's canaries hold for a task:
+// one with tests of its own has another suite.
+func (a *attempt) mayHaveCanaries() bool { return len(a.cand.Tests) == 0 && len(a.cand.Hidden) == 0 }
+
+// fitting are the canaries of a command that break tests of a task's lists:
+// those of fail-to-pass first, then one of a test before a second one.
+func (f *forge) fitting(a *attempt, command string) []checks.Canary {
+	failing, passing := setOf(a.lists.failToPass[command]), setOf(a.lists.passToPass[command])
+	met := map[string]bool{}
+	rank := map[string]int{} // by old text and file
+	var all []checks.Canary
+	for _, k := range f.canaries[command] {
+		k.Breaks = slices.DeleteFunc(slices.Clone(k.Breaks), func(id string) bool { return !failing[id] && !passing[id] })
+		if len(k.Breaks) == 0 || a.edits(k.File) {
+			continue
+		}
+		n := 0
+		if !slices.ContainsFunc(k.Breaks, func(id string) bool { return failing[id] }) {
+			n += 2
+		}
+		if met[k.Breaks[0]] {
+			n++
+		}
+		met[k.Breaks[0]] = true
+		rank[k.File+"\x00"+k.Old] = n
+		all = append(all, k)
+	}
+	slices.SortStableFunc(all, func(x, y checks.Canary) int { return rank[x.File+"\x00"+x.Old] - rank[y.File+"\x00"+y.Old] })
+	return all[:min(len(all), perTask)]
+}
+
+// kept are tests that a cut of a task's lists must leave: of each canary that
+// fits it one that it breaks.
+func (f *forge) kept(a *attempt) map[string]bool {
+	keep := map[string]bool{}
+	if !a.mayHaveCanaries() {
+		return keep
+	}
+	for _, c := range f.cfg.Env.Suite.Commands {
+		failing := setOf(a.lists.failToPass[c.Name])
+		for _, k := range f.fitting(a, c.Name) {
+			i := max(0, slices.IndexFunc(k.Breaks, func(id string) bool { return failing[id] }))
+			keep[checks.Global(c.Name, k.Breaks[i])] = true
+		}
+	}
+	return keep
+}
+
+// addCanaries plants, for each command of a task, the canaries that fit it.
 func (f *forge) addCanaries(a *attempt) {
-	taken := 0
+	if !a.mayHaveCanaries() {
+		return
+	}
 	for i := range a.plan.Commands {
 		c := &a.plan.Commands[i]
-		rank := func(k checks.Canary) int {
-			if slices.ContainsFunc(k.Breaks, func(id string) bool { return slices.Contains(a.lists.failToPass[c.Name], id) }) {
-				return 0
-			}
-			return 1
-		}
-		all := slices.Clone(f.canaries[c.Name])
-		slices.SortStableFunc(all, func(x, y checks.Canary) int { return rank(x) - rank(y) })
-		for _, k := range all {
-			if len(c.Canaries) == perTask {
-				break
-			}
-			k.Breaks = slices.DeleteFunc(slices.Clone(k.Breaks), func(id string) bool {
-				return !slices.Contains(a.lists.failToPass[c.Name], id) && !slices.Contains(a.lists.passToPass[c.Name], id)
-			})
-			rel := strings.TrimPrefix(k.File, "repo/")
-			if len(k.Breaks) == 0 || a.edits(rel) {
-				continue
-			}
-			b, err := f.healthy.ReadFile(path.Join(f.cfg.Env.Workdir, rel), maxCanaryFile)
-			if err != nil {
-				continue
-			}
-			if _, there := a.tests[k.File]; !there {
-				if taken += len(b); taken > maxCanaryFiles {
-					taken -= len(b)
-					continue
-				}
-			}
-			c.Canaries = append(c.Canaries, k)
-			a.tests[k.File] = b
-			a.plan.Place = map[string]string{"repo": f.cfg.Env.Workdir}
-			a.plan.Protected = slices.DeleteFunc(a.plan.Protected, func(p string) bool { return p == rel })
-		}
+		c.Canaries = append(c.Canaries, f.fitting(a, c.Name)...)
 	}
 }
 
-// edits reports whether the candidate itself changes a path of the working
-// directory.
-func (a *attempt) edits(rel string) bool {
-	at := path.Join(a.env.Workdir, rel)
-	for _, e := range a.cand.Broken {
-		if e.Path == at || strings.HasPrefix(at, e.Path+"/") {
-			return true
-		}
+func setOf(ids []string) map[string]bool {
+	m := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		m[id] = true
 	}
-	return false
+	return m
+}
+
+// edits reports whether the candidate itself changes a path of the image, or
+// one above it.
+func (a *attempt) edits(at string) bool {
+	return slices.ContainsFunc(a.cand.Broken, func(e Edit) bool { return e.Path == at || strings.HasPrefix(at, e.Path+"/") })
 }

@@ -125,7 +125,9 @@ func (o *observer) prepare(ctx context.Context) (err error) {
 	if o.Mode == task.VerifierSeparate && o.VerifierImage != nil {
 		base = o.VerifierImage.Layers
 	}
-	o.put = o.placer(o.plan, o.tmp, base, o.dir)
+	if o.put, err = o.placer(o.plan, o.tmp, base, o.dir); err != nil {
+		return err
+	}
 	for _, c := range o.plan.Commands {
 		more, err := o.put.reports(c)
 		if err != nil {
@@ -337,6 +339,9 @@ func (o *observer) hidden(c checks.Command, chosen []int) (bool, error) {
 		return false, err
 	}
 	for _, i := range chosen {
+		if c.Canaries[i].OfImage() {
+			continue
+		}
 		name := path.Clean(c.Canaries[i].File)
 		b, err := o.put.original(name)
 		if err != nil {

@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"assay/internal/grade/checks"
 	"assay/internal/image"
@@ -30,14 +31,23 @@ type placer struct {
 	dir  string // the working directory, relative to the root
 	base []image.LayerID
 	home map[string]bool // below tests/: never put into a sandbox
+	of   map[string]imageFile
+	made time.Time // of the image's files that are placed, in every run
+}
+
+// imageFile is a file of the image that has canaries: it is placed as the image
+// has it, or with them.
+type imageFile struct {
+	image.Entry
+	content []byte
 }
 
 // place is a directory below tests/ and where it lies in the sandbox, relative
 // to the root.
 type place struct{ from, to string }
 
-func (r Request) placer(p *checks.Plan, tmp *image.Temporary, base []image.LayerID, dir string) *placer {
-	pl := &placer{r: r, plan: p, tmp: tmp, dir: dir, base: base, home: map[string]bool{checks.File: true, checks.QuarantineFile: true}}
+func (r Request) placer(p *checks.Plan, tmp *image.Temporary, base []image.LayerID, dir string) (*placer, error) {
+	pl := &placer{r: r, plan: p, tmp: tmp, dir: dir, base: base, home: map[string]bool{checks.File: true, checks.QuarantineFile: true}, made: time.Now().Truncate(time.Second)}
 	for _, c := range p.Commands {
 		pl.home[c.FailToPassFile], pl.home[c.PassToPassFile] = true, true
 	}
@@ -52,7 +62,36 @@ func (r Request) placer(p *checks.Plan, tmp *image.Temporary, base []image.Layer
 		pl.home[r.Key.Script] = true
 	}
 	delete(pl.home, "")
-	return pl
+	return pl, pl.ofImage()
+}
+
+// ofImage reads the image's files that canaries change.
+func (p *placer) ofImage() error {
+	var v *image.View
+	for _, c := range p.plan.Commands {
+		for _, k := range c.Canaries {
+			if _, there := p.of[k.File]; there || !k.OfImage() {
+				continue
+			}
+			if v == nil {
+				var err error
+				if v, err = p.r.Store.View(p.base); err != nil {
+					return err
+				}
+				p.of = map[string]imageFile{}
+			}
+			e, err := v.Lstat(k.File)
+			var b []byte
+			if err == nil {
+				b, err = v.ReadFile(k.File, maxScript)
+			}
+			if err != nil {
+				return errPlan("canaries: a file of the image: %w", err)
+			}
+			p.of[k.File] = imageFile{e, b}
+		}
+	}
+	return nil
 }
 
 // places lists the plan's, the tests themselves first.
@@ -130,6 +169,22 @@ func (p *placer) write(ctx context.Context, w *tar.Writer, files, changed map[st
 		}
 		if !found {
 			return errPlan("place: tests/%s holds nothing", at.from)
+		}
+	}
+	for _, name := range sortedKeys(p.of) {
+		f := p.of[name]
+		b := f.content
+		if other, ok := changed[name]; ok {
+			b = other
+		}
+		// Both runs get it with one time, which is new: where a build goes by
+		// times, it must see the change.
+		h := &tar.Header{Typeflag: tar.TypeReg, Name: inBox("", name), Mode: int64(f.Mode), Uid: f.UID, Gid: f.GID, Size: int64(len(b)), ModTime: p.made}
+		if err := w.WriteHeader(h); err != nil {
+			return err
+		}
+		if _, err := w.Write(b); err != nil {
+			return err
 		}
 	}
 	for _, name := range sortedKeys(files) {
@@ -239,6 +294,9 @@ func (p *placer) changes(chosen [][]int) (map[string][]byte, error) {
 
 // original reads a test file where its last directory has it.
 func (p *placer) original(name string) ([]byte, error) {
+	if f, ok := p.of[name]; ok {
+		return f.content, nil
+	}
 	if !filepath.IsLocal(name) {
 		return nil, fmt.Errorf("%q is not a path below tests/", name)
 	}

@@ -317,11 +317,29 @@ func (in *inspector) canary(c *Command, k Canary, at []any) {
 			in.fault(key(at, "breaks", i), "the id %.200q is in neither list of command %q", id, c.Name)
 		}
 	}
+	if k.OfImage() {
+		if in.sandboxPath(key(at, "file"), k.File) && (path.Clean(k.File) != k.File || k.File == "/" || ours(k.File)) {
+			in.fault(key(at, "file"), "%q is no file of the image: a clean path, and none below /tests, /logs or /solution", k.File)
+		}
+		if k.Old == "" {
+			in.fault(key(at, "old"), "say which text of the image's %s is changed", k.File)
+		}
+		return // what stands there is known where the image is
+	}
 	if b, ok := in.file(key(at, "file"), k.File); ok {
 		if _, err := spots(b, []Canary{k}); err != nil {
 			in.fault(key(at, "old"), "tests/%w", err)
 		}
 	}
+}
+
+// OfImage reports whether a canary changes a file of the image.
+func (k Canary) OfImage() bool { return path.IsAbs(k.File) }
+
+// ours reports whether a path is one of those that no image's file is seen at.
+func ours(p string) bool {
+	top, _, _ := strings.Cut(strings.TrimPrefix(p, "/"), "/")
+	return slices.Contains([]string{"tests", "logs", "solution"}, top)
 }
 
 // canariesTogether refuses canaries that stand in each other's way: any subset
@@ -333,7 +351,9 @@ func (in *inspector) canariesTogether() {
 	of := map[string][]Canary{}
 	for _, c := range in.plan.Commands {
 		for _, k := range c.Canaries {
-			of[k.File] = append(of[k.File], k)
+			if !k.OfImage() {
+				of[k.File] = append(of[k.File], k)
+			}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(of)) {

@@ -81,7 +81,10 @@ type Command struct {
 // wrong: in a run of its own, in which it must fail. A report in which it
 // passes was not made by the test.
 type Canary struct {
-	File   string   `toml:"file,omitempty" json:"file,omitempty"`     // below tests/
+	// File is below tests/, or, with a leading slash, a file of the image: the
+	// grader lays it over the work as the image has it, so that a task needs no
+	// copy of it.
+	File   string   `toml:"file,omitempty" json:"file,omitempty"`
 	Old    string   `toml:"old,omitempty" json:"old,omitempty"`       // text that occurs there exactly once
 	New    string   `toml:"new,omitempty" json:"new,omitempty"`       // what stands there in the canary run
 	Breaks []string `toml:"breaks,omitempty" json:"breaks,omitempty"` // ids, at least one, that then fail
