@@ -86,6 +86,7 @@ func TestForge(t *testing.T) {
 	w.env.Suite.Commands[0].TimeoutSec = 5
 	gens := []Generator{bugs(t), faults(t)}
 	cfg := w.config(gens...)
+	cfg.Canaries, cfg.TestBudget = 6, 2
 	rep, err := Run(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -116,6 +117,15 @@ func TestForge(t *testing.T) {
 	}
 	if plan := w.text("tiny-header/tests/checks.toml"); !strings.Contains(plan, "test_header") || !strings.Contains(plan, "protected = ['tests']") {
 		t.Errorf("plan:\n%s", plan)
+	}
+	for _, rec := range rep.Tasks {
+		plan := w.text(rec.Task + "/tests/checks.toml")
+		if rec.Evidence != "canaried" || !strings.Contains(plan, "file = '/app/tests/test_calc.py'") {
+			t.Errorf("%s: evidence %q, plan:\n%s", rec.Task, rec.Evidence, plan)
+		}
+		if _, err := os.Stat(filepath.Join(cfg.Dir, rec.Task, "tests/repo")); err == nil {
+			t.Errorf("%s carries a copy of its tests", rec.Task)
+		}
 	}
 	if words := w.text("tiny-header/instruction.md"); !strings.Contains(words, "10 != 3") || strings.Contains(words, "calc.py\n") {
 		t.Errorf("instruction:\n%s", words)

@@ -156,7 +156,7 @@ func (r *runs) judge(t *task.Task) (Proof, error) {
 		case gold:
 			p.because("gold ended %s (%s) %s", rec.Outcome, rec.Cause, rec.Detail)
 		case rec.Outcome != trial.Fail:
-			p.because("%s ended %s (%s) instead of fail", r.doing(tr.Agent), rec.Outcome, rec.Cause)
+			p.because("%s ended %s (%s) instead of fail: %s", r.doing(tr.Agent), rec.Outcome, rec.Cause, rec.Detail)
 		}
 		if gold {
 			if err := failures(tr, failed, told); err != nil {
