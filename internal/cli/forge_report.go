@@ -30,6 +30,12 @@ func (a *app) printFunnel(g *grammar, r *forge.Report, plan bool) error {
 	if err := tw.Flush(); err != nil {
 		return err
 	}
+	for _, name := range slices.Sorted(maps.Keys(r.Generators)) {
+		if s := r.Generators[name].Sifting; s != nil && s.Total > 0 {
+			fmt.Fprintf(a.Stdout, "%s: of %d %s (%.0f a second) %d looked into, %d proposed; not: %s\n", name, s.Total, s.Of,
+				float64(s.Total)/max(s.Scan, 1e-3), s.Read, s.Proposed, reasons(s.Dropped))
+		}
+	}
 	fmt.Fprintf(a.Stdout, "%d tasks, median %s, largest %s; suite %.1f s; %s now, %s in all, %.0f tasks an hour\n", len(r.Tasks), size(r.MedianBytes), size(r.MaxBytes),
 		r.SuiteMillis/1000, seconds(r.Seconds), seconds(r.AllSeconds), r.PerHour)
 	if !plan {

@@ -22,6 +22,7 @@ type repoSetupCmd struct {
 	Out          string        `short:"o" placeholder:"DIR" help:"Where recipe.toml, Dockerfile, environment.json and setup.json go; default forge-NAME. A recipe that lies there is followed."`
 	Name         string        `placeholder:"NAME" help:"Name of the environment; default: the repository's."`
 	Branch       string        `placeholder:"NAME" help:"Branch or tag of a URL; default: its HEAD."`
+	At           string        `placeholder:"COMMIT" help:"Take the files of this commit or tag instead of the work tree: an older ground for 'forge history'."`
 	Image        string        `placeholder:"NAME" help:"Stand on this image of the store instead of a toolchain of ours."`
 	Dockerfile   string        `placeholder:"FILE" help:"Stand on what this Dockerfile of the repository builds."`
 	Subdir       string        `placeholder:"DIR" help:"Of a monorepo: the part that is built and tested."`
@@ -52,6 +53,7 @@ be edited: with the same -o it is followed. The host's package mirrors are used 
 Examples:
   assay repo setup ../my-project
   assay repo setup https://git.example/team/project.git --branch v2 -o forge-project
+  assay repo setup ../my-project --at v1.4 -o env/v1.4
   assay repo setup . --subdir services/api --service 'service postgresql start' --test 'pytest -q tests'
   assay repo setup . --ssh default --secret id=npmrc,src=$HOME/.npmrc
   assay image export forge/my-project:TAG -o - | docker load
@@ -130,7 +132,7 @@ func (c *repoSetupCmd) config(ctx *boundCtx, a *app, g *grammar) (cfg setup.Conf
 	if m := r.backend.Capabilities().UIDModes; uid == "" && len(m) > 0 {
 		uid = m[0]
 	}
-	cfg = setup.Config{Source: c.Source, Out: out, Name: c.Name, Branch: c.Branch, GitEnv: a.gitEnv(), Caps: setup.Caps{Files: c.MaxFiles},
+	cfg = setup.Config{Source: c.Source, Out: out, Name: c.Name, Branch: c.Branch, At: c.At, GitEnv: a.gitEnv(), Caps: setup.Caps{Files: c.MaxFiles},
 		Image: c.Image, Dockerfile: c.Dockerfile, Subdir: filepath.ToSlash(strings.Trim(c.Subdir, "/")), Tests: c.Test, Services: c.Service, Fresh: c.Fresh,
 		Runs: c.Runs, Timeout: c.TestTimeout, BuildTimeout: c.BuildTimeout, Budget: c.Budget, Attempts: c.Attempts, Cover: c.Coverage,
 		Images: r.images, Resolve: notHost(r.resolve), Backend: r.backend, UID: uid, Limits: sandbox.Limits{DiskBytes: c.Disk << 20}, Say: a.say, Temp: string(tmp.Path(""))}

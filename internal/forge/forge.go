@@ -137,3 +137,19 @@ type Failure struct {
 type Describer interface {
 	Describe(w *World, c Candidate, seen Seen) Statement
 }
+
+// Sifter is a Generator that looks through far more than it proposes. It is
+// asked after Propose has returned.
+type Sifter interface {
+	Sifted() Sifting
+}
+
+// Sifting is what of its material a generator did not propose, and why.
+type Sifting struct {
+	Of       string         `json:"of"`    // what it looks through: "commits"
+	Total    int            `json:"total"` // of them
+	Scan     float64        `json:"scan_s"`
+	Read     int            `json:"read"` // looked into before enough was admitted
+	Proposed int            `json:"proposed"`
+	Dropped  map[string]int `json:"dropped"` // by reason
+}

@@ -44,6 +44,8 @@ type Record struct {
 	Operators []string  `json:"operators,omitempty"`
 	Seconds   float64   `json:"seconds,omitempty"` // of a run
 	At        time.Time `json:"at"`
+	// Sifted is what generators lost before there was a candidate, of a run.
+	Sifted map[string]Sifting `json:"sifted,omitempty"`
 }
 
 // maxRecord is the longest line of a ledger that is read, in bytes.

@@ -22,6 +22,7 @@ type feed struct {
 	ch   chan Candidate
 	err  error // of Propose, once ch is closed
 
+	asked    bool // Propose was called
 	ended    bool
 	admitted int        // of all runs
 	taken    int        // candidates of this run
@@ -66,6 +67,7 @@ func (f *forge) run(ctx context.Context) (*outcome, error) {
 			continue
 		}
 		w := f.world(g.Name())
+		d.asked = true
 		wg.Go(func() { d.propose(inner, w, wake) })
 	}
 	err := f.pump(inner, o, wake)
@@ -108,6 +110,20 @@ func (d *feed) propose(ctx context.Context, w *World, wake chan<- struct{}) {
 	})
 	close(d.ch)
 	ring()
+}
+
+// sifted is what the generators that proposed in this run lost before.
+func (o *outcome) sifted() map[string]Sifting {
+	if o == nil {
+		return nil
+	}
+	all := map[string]Sifting{}
+	for _, d := range o.feeds {
+		if s, ok := d.gen.(Sifter); ok && d.asked {
+			all[d.gen.Name()] = s.Sifted()
+		}
+	}
+	return all
 }
 
 // pump takes candidates, looks at them, and proves those that bite, batch by

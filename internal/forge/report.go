@@ -17,6 +17,9 @@ type Funnel struct {
 	Rejected map[string]int `json:"rejected"`           // by reason
 	Repeated int            `json:"repeated,omitempty"` // in this run, candidates equal to another
 	Ended    bool           `json:"ended"`              // it has no more
+	// Sifting is of the last run in which it proposed: what was lost before it
+	// was a candidate.
+	Sifting *Sifting `json:"sifting,omitempty"`
 }
 
 // Report is forge.json.
@@ -48,6 +51,11 @@ func (f *forge) report(o *outcome, took time.Duration) *Report {
 	for i, rec := range f.ledger.all {
 		if rec.Stage == StageRun {
 			r.AllSeconds += rec.Seconds
+			for name, s := range rec.Sifted {
+				g := r.Generators[name]
+				g.Sifting = &s
+				r.Generators[name] = g
+			}
 			continue
 		}
 		if rec.Key != "" && last[rec.Key] != i {

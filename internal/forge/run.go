@@ -78,7 +78,7 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	}
 	defer f.close()
 	run, err := f.run(ctx)
-	if lerr := f.ledger.append(Record{Stage: StageRun, Seconds: time.Since(begin).Seconds()}); err == nil {
+	if lerr := f.ledger.append(Record{Stage: StageRun, Seconds: time.Since(begin).Seconds(), Sifted: run.sifted()}); err == nil {
 		err = lerr
 	}
 	rep := f.report(run, time.Since(begin))

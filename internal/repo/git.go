@@ -253,9 +253,6 @@ func (g *Git) failed(ctx context.Context, what string, err error, said string) e
 	return fmt.Errorf("git %s: %w: %s", what, err, said)
 }
 
-// Head is the commit that HEAD leads to.
-func (g *Git) Head(ctx context.Context) (string, error) { return g.Commit(ctx, "HEAD") }
-
 // Commit is the full hash of the commit that a name leads to.
 func (g *Git) Commit(ctx context.Context, name string) (string, error) {
 	out, err := g.Run(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", name+"^{commit}")

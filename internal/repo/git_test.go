@@ -152,7 +152,7 @@ func TestNothingOfARepositoryRuns(t *testing.T) {
 	}
 	g := open(t, dir)
 	ctx := t.Context()
-	head, err := g.Head(ctx)
+	head, err := g.Commit(ctx, "HEAD")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,14 +194,14 @@ func TestGitPlaces(t *testing.T) {
 	head := git(t, dir, "rev-parse", "HEAD")
 	tree := filepath.Join(t.TempDir(), "linked")
 	git(t, dir, "worktree", "add", "-q", tree, "side")
-	if h, err := open(t, tree).Head(t.Context()); err != nil || h != git(t, dir, "rev-parse", "side") {
+	if h, err := open(t, tree).Commit(t.Context(), "HEAD"); err != nil || h != git(t, dir, "rev-parse", "side") {
 		t.Errorf("a linked work tree: %s, %v", h, err)
 	}
 	bare := filepath.Join(t.TempDir(), "bare")
 	if err := CloneGit(t.Context(), CloneConfig{URL: "file://" + dir, Dir: bare}); err != nil {
 		t.Fatal(err)
 	}
-	if h, err := open(t, bare).Head(t.Context()); err != nil || h != head {
+	if h, err := open(t, bare).Commit(t.Context(), "HEAD"); err != nil || h != head {
 		t.Errorf("a bare clone: %s, %v", h, err)
 	}
 	shallow := filepath.Join(t.TempDir(), "shallow")
@@ -213,7 +213,7 @@ func TestGitPlaces(t *testing.T) {
 	}
 	empty := t.TempDir()
 	git(t, empty, "init", "-q")
-	if _, err := open(t, empty).Head(t.Context()); !errors.Is(err, ErrNoCommits) {
+	if _, err := open(t, empty).Commit(t.Context(), "HEAD"); !errors.Is(err, ErrNoCommits) {
 		t.Errorf("an empty repository: %v", err)
 	}
 

@@ -31,6 +31,7 @@ const (
 	TestsElse    Reason = "tests are about other code"  //
 	Gone         Reason = "no longer in the tree"       //
 	Conflict     Reason = "its inverse does not apply"  //
+	Far          Reason = "too far from the tree"       // nor does it, and too much has changed since for the code of before it
 	TestsGone    Reason = "its tests are gone"          //
 	Leaks        Reason = "statement holds the fix"     //
 	NoKill       Reason = "no stable test fails"        //

@@ -42,6 +42,16 @@ type Decider interface {
 // Name is the generator's name in quotas and provenance.
 func (g *Generator) Name() string { return "history" }
 
+// Sifted is part of forge.Sifter.
+func (g *Generator) Sifted() forge.Sifting {
+	f := &g.Funnel
+	s := forge.Sifting{Of: "commits", Total: f.Commits, Scan: f.Scan.Seconds(), Read: f.Read, Proposed: f.Proposed, Dropped: map[string]int{}}
+	for r, n := range f.Rejected {
+		s.Dropped[string(r)] = n
+	}
+	return s
+}
+
 // Propose reads the log once, puts what is likely first, and goes into the
 // commits in that order.
 func (g *Generator) Propose(ctx context.Context, w *forge.World, yield func(forge.Candidate) error) error {
@@ -56,7 +66,7 @@ func (g *Generator) Propose(ctx context.Context, w *forge.World, yield func(forg
 	}
 	defer git.Close()
 	began := time.Now()
-	commits, err := scan(ctx, git)
+	commits, err := scan(ctx, git, ground(ctx, git, w.Env.Source.Commit))
 	if err != nil {
 		return fmt.Errorf("history: read the log of %s: %w", w.Git, err)
 	}

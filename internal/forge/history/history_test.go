@@ -231,7 +231,7 @@ func TestTreesBeforeACommit(t *testing.T) {
 			continue
 		}
 		delete(want, head)
-		if c.Operators[0] != "whole-commit" || c.Notes["base"] != "the whole tree before the commit" {
+		if c.Operators[0] != "whole-commit" || c.Notes["base"] != "the code before the commit" {
 			t.Errorf("%s: %v %v", c.Name, c.Operators, c.Notes)
 		}
 		if f := unittest(t, layOut(t, w, c.Broken, c.Tests)); len(f) != 1 || f[test] == "" {

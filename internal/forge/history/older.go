@@ -12,15 +12,16 @@ import (
 // Caps of a task that begins with another tree than the healthy one: its layer
 // holds all that differs.
 const (
-	olderTries = 200       // of a run: each costs a comparison of two whole trees
-	olderFiles = 60        // that differ
-	olderBytes = 256 << 10 // in them
+	olderTries = 2000      // of a run: each costs a comparison of two whole trees
+	olderFiles = 100       // that differ
+	olderBytes = 512 << 10 // in them
 )
 
 // older is the candidate of a commit whose inverse does not apply any more: the
-// agent begins with the whole tree before it, in the environment of today. That
-// holds only while what the project needs was the same; whether it still builds
-// and passes, the forge sees when it runs gold. Tests are the commit's own.
+// agent begins with the code of before it, in the environment of today. What is
+// built, asked for and said around the code stays as it is today: the
+// environment was made for that, and no test reads the rest. Whether such a tree
+// builds and passes, the forge sees when it runs gold. Tests are the commit's own.
 func (x *miner) older(ctx context.Context, m *mined, patch map[string]change, source []*site, k known, why Reason) (proposal, Reason, error) {
 	p := x.proposal(m)
 	at := x.w.Env.Source.Commit
@@ -33,14 +34,23 @@ func (x *miner) older(ctx context.Context, m *mined, patch map[string]change, so
 		return p, "", context.Cause(ctx)
 	}
 	f := strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")
-	if err != nil || len(f) < 2 || len(f) > 2*olderFiles {
+	if err != nil || len(f) < 2 {
 		return p, why, nil
 	}
-	before := map[string]bool{} // paths of the tree before the commit, as far as they differ from today's
-	size := 0
+	isTest := patterns(x.w.Env.Suite.TestFiles)
+	size, files := 0, 0
 	for i := 0; i+1 < len(f); i += 2 {
 		head, name := strings.Fields(f[i]), f[i+1]
-		if len(head) != 5 || !sayable(name) || classify(name, nil) == deps || special(head[0][1:]) || special(head[1]) {
+		if len(head) != 5 || !sayable(name) {
+			return p, why, nil
+		}
+		if stays(name, isTest) {
+			continue
+		}
+		if files++; files > olderFiles {
+			return p, Far, nil
+		}
+		if special(head[0][1:]) || special(head[1]) {
 			return p, why, nil
 		}
 		if head[4] == "D" {
@@ -50,10 +60,12 @@ func (x *miner) older(ctx context.Context, m *mined, patch map[string]change, so
 			continue
 		}
 		b, ok, err := x.get(ctx, head[3])
-		if size += len(b); err != nil || !ok || size > olderBytes {
+		if err != nil || !ok {
 			return p, why, err
 		}
-		before[name] = true
+		if size += len(b); size > olderBytes {
+			return p, Far, nil
+		}
 		if p.Broken, err = x.write(p.Broken, name, b); err != nil {
 			return p, why, nil // something else stands at the path
 		}
@@ -61,17 +73,32 @@ func (x *miner) older(ctx context.Context, m *mined, patch map[string]change, so
 	if ok, err := x.ahead(ctx, &p, m); !ok || err != nil {
 		return p, why, err
 	}
-	p.Notes["base"] = "the whole tree before the commit"
+	p.Notes["base"] = "the code before the commit"
 	p.Operators = []string{"whole-" + strings.TrimPrefix(p.Operators[0], "undo-")}
 	p.files = nil // the suite knows the healthy tree's tests, not that one's
 	var tests []change
+	var mine []*site
 	for _, t := range m.tests {
 		c := patch[t.path]
 		c.file = t
 		tests = append(tests, c)
+		mine = append(mine, &site{path: t.path})
 	}
+	p.Covering = x.covering(source, mine)
 	x.word(&p, source, tests, patch, k)
 	return p, "", nil
+}
+
+// stays reports whether a path is left as it is today in an older tree: what
+// the environment was made of, and what stands beside the code.
+func stays(name string, isTest func(string) bool) bool {
+	switch classify(name, isTest) {
+	case source, test, fixture:
+		return false
+	case other:
+		return sideDir.MatchString(name)
+	}
+	return true
 }
 
 func special(mode string) bool { return mode == modeLink || mode == modeSubmodule }

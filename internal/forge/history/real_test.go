@@ -21,20 +21,22 @@ func TestRealClones(t *testing.T) {
 			gitOut(t, t.TempDir(), "clone", "-q", "--shared", clone, dir)
 			w := world(t, dir)
 			w.Git = clone
+			w.Env.Source.Commit = strings.TrimSpace(gitOut(t, dir, "rev-parse", "HEAD"))
 			g := &Generator{Blind: true}
 			all := propose(t, g, w)
-			codes, from := map[string]int{}, map[string]int{}
+			codes, from, how := map[string]int{}, map[string]int{}, map[string]int{}
 			for i, c := range all {
 				for q := range strings.SplitSeq(c.Notes["quality"], ",") {
 					codes[q]++
 				}
 				from[c.Notes["statement"]]++
+				how[c.Operators[0]]++
 				if i%max(1, len(all)/12) == 0 {
 					t.Logf("%s %s %v\n%s\n%s\n", c.Name, c.Origin.Commit, c.Operators, c.Statement.Title, c.Statement.Body)
 				}
 			}
-			t.Logf("%d commits, %.1f s, %.0f a second; %d looked into; %d candidates; statements %v; codes %v",
-				g.Funnel.Commits, g.Funnel.Scan.Seconds(), float64(g.Funnel.Commits)/g.Funnel.Scan.Seconds(), g.Funnel.Read, len(all), from, codes)
+			t.Logf("%d commits, %.1f s, %.0f a second; %d looked into; %d candidates %v; statements %v; codes %v",
+				g.Funnel.Commits, g.Funnel.Scan.Seconds(), float64(g.Funnel.Commits)/g.Funnel.Scan.Seconds(), g.Funnel.Read, len(all), how, from, codes)
 			for _, r := range g.Funnel.Reasons() {
 				t.Logf("%6d %s", g.Funnel.Rejected[r], r)
 			}

@@ -36,12 +36,26 @@ const (
 	maxFiles   = 400 // of a commit; one with more is no candidate
 )
 
-// scan reads all commits that HEAD reaches, newest first. Which lines they
+// ground is the commit that the healthy tree was made of, where the clone has
+// it; empty: it has not, and its HEAD is taken for it.
+func ground(ctx context.Context, g *repo.Git, commit string) string {
+	if commit == "" {
+		return ""
+	}
+	id, err := g.Commit(ctx, commit)
+	if err != nil {
+		return ""
+	}
+	return id
+}
+
+// scan reads all commits that a name reaches, newest first: what came after the
+// healthy tree is none of its past. Which lines they
 // changed is not asked: that reads every file of every merge, and costs ten
 // times as much as all else.
-func scan(ctx context.Context, g *repo.Git) ([]*commit, error) {
+func scan(ctx context.Context, g *repo.Git, from string) ([]*commit, error) {
 	var all []*commit
-	err := g.Log(ctx, repo.LogOptions{Merges: true}, func(c repo.Commit) error {
+	err := g.Log(ctx, repo.LogOptions{From: from, Merges: true}, func(c repo.Commit) error {
 		if len(all) == maxCommits {
 			return fmt.Errorf("more than %d commits; give the time from which on they count", maxCommits)
 		}

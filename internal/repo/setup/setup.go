@@ -26,6 +26,7 @@ type Config struct {
 	Out    string // the directory for recipe, Dockerfile, environment and log; made if missing
 	Name   string // of the environment; empty: of the source
 	Branch string // of a URL; empty: its HEAD
+	At     string // a commit that stands for the tree; empty: the work tree, or HEAD
 	GitEnv []string
 	Caps   Caps
 

@@ -351,6 +351,21 @@ func TestSourcesOfGit(t *testing.T) {
 	if s.Commit == "" || s.version != "1.2.3" || !s.Date.Equal(time.Date(2020, 2, 2, 0, 0, 0, 0, time.UTC)) || !strings.Contains(strings.Join(s.notes, "\n"), `submodules are not here ("dep")`) {
 		t.Errorf("%+v", s)
 	}
+	at := func(where, commit string) (*source, error) {
+		return obtain(t.Context(), where, filepath.Join(t.TempDir(), "tree"), Config{Temp: t.TempDir(), At: commit})
+	}
+	old, err := at(work, "v1.2.3")
+	if err != nil || old.Commit == "" || old.Commit == s.Commit || old.Tree != s.Tree || len(old.notes) != 0 {
+		t.Errorf("the tree of a tag: %+v, %v", old, err)
+	}
+	for _, c := range []string{"v9", "--help", "HEAD:a.c"} {
+		if _, err := at(work, c); err == nil || !strings.Contains(err.Error(), "no commit") {
+			t.Errorf("commit %q: %v", c, err)
+		}
+	}
+	if _, err := at(t.TempDir(), "v1"); !errors.Is(err, repo.ErrNoGit) {
+		t.Errorf("a commit of a directory without git: %v", err)
+	}
 	git(top, "clone", "-q", "--bare", work, "bare.git")
 	for _, where := range []string{filepath.Join(top, "bare.git"), "file://" + filepath.Join(top, "bare.git")} {
 		b, err := take(where)

@@ -2,6 +2,7 @@ package setup
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -301,9 +302,11 @@ func (s *source) local(ctx context.Context, dir string, to *os.Root, o Config) e
 	g, err := repo.OpenGit(ctx, dir, o.Temp)
 	if err == nil {
 		defer g.Close()
-		if g.WorkTree == "" {
+		if g.WorkTree == "" || o.At != "" {
 			return s.commit(ctx, g, to, o)
 		}
+	} else if o.At != "" {
+		return fmt.Errorf("commit %s: %w", o.At, err)
 	} else if !errors.Is(err, repo.ErrNoGit) {
 		s.notes = append(s.notes, fmt.Sprintf("its .git is not read: %v", err))
 		g = nil
@@ -319,7 +322,7 @@ func (s *source) local(ctx context.Context, dir string, to *os.Root, o Config) e
 	if g == nil {
 		err = c.directory(ctx, ".")
 	} else {
-		s.head(ctx, g)
+		s.head(ctx, g, "HEAD")
 		err = c.worktree(ctx, g)
 	}
 	if err != nil {
@@ -330,11 +333,11 @@ func (s *source) local(ctx context.Context, dir string, to *os.Root, o Config) e
 }
 
 // head notes the commit that a work tree stands on.
-func (s *source) head(ctx context.Context, g *repo.Git) {
+func (s *source) head(ctx context.Context, g *repo.Git, name string) {
 	if g.Shallow {
 		s.notes = append(s.notes, "its history was cut off (a shallow clone): git fetch --unshallow brings it back, for forge history")
 	}
-	head, err := g.Head(ctx)
+	head, err := g.Commit(ctx, name)
 	if err != nil {
 		s.notes = append(s.notes, "its branch has no commit yet; the work tree is taken as it lies there")
 		return
@@ -407,10 +410,15 @@ func (s *source) clone(ctx context.Context, url string, to *os.Root, o Config) e
 	return s.commit(ctx, g, to, o)
 }
 
-// commit takes the files of a bare repository's HEAD, as they are stored: no
-// filter and no attribute changes them.
+// commit takes the files of a commit, or of HEAD, as they are stored: no filter
+// and no attribute changes them.
 func (s *source) commit(ctx context.Context, g *repo.Git, to *os.Root, o Config) error {
-	s.head(ctx, g)
+	if o.At != "" {
+		if _, err := g.Commit(ctx, o.At); err != nil {
+			return err
+		}
+	}
+	s.head(ctx, g, cmp.Or(o.At, "HEAD"))
 	if s.Commit == "" {
 		return repo.ErrNoCommits
 	}
