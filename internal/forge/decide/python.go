@@ -13,13 +13,17 @@ import (
 	"assay/internal/grade/report"
 )
 
-// pytest is a warm server of a suite's pytest: the process has imported what is
-// not the project's, and is forked for every run.
+// pytest is a warm server of a suite's pytest. The process has imported what is
+// not the project's, and is forked for every run; a fork of it has collected the
+// healthy suite, and is forked for changes of functions that nothing has called
+// by then: these are made in its memory, and the tests that enter them are run.
 type pytest struct {
 	d  *Decider
 	c  *command
 	s  *server
 	no bool // preloading does not do
+
+	cpu int // seconds of processor time that a run may use
 }
 
 func takesPytest(c *command) bool {
@@ -48,6 +52,9 @@ type answer struct {
 	Signal  int         `json:"signal"`
 	Dirty   bool        `json:"dirty"`
 	Millis  float64     `json:"ms"`
+	Own     []string    `json:"own"`     // files of the project that the server itself has imported
+	Swapped bool        `json:"swapped"` // the change was made in a collected session's memory
+	Chosen  []string    `json:"chosen"`  // then: the tests of those asked for that enter a changed function
 }
 
 // pytestRun is what it is asked.
@@ -60,6 +67,7 @@ type pytestRun struct {
 	Stop    bool              `json:"stop,omitempty"`
 	Last    string            `json:"last,omitempty"`
 	Limit   float64           `json:"limit,omitempty"` // seconds
+	CPU     int               `json:"cpu,omitempty"`   // seconds of the processor's time
 	Modules bool              `json:"modules,omitempty"`
 	Names   []string          `json:"names,omitempty"`
 }
@@ -101,7 +109,7 @@ func (p *pytest) warm(ctx context.Context) (why string, err error) {
 	}
 	run = ownPath.ReplaceAllString(run, "PYTHONPATH=${1}"+inside+":")
 	run = exported(run, `PYTHONPATH="`+inside+`${PYTHONPATH:+:$PYTHONPATH}"`, `PYTEST_ADDOPTS="-p pytest_probe ${PYTEST_ADDOPTS-}"`)
-	if p.s, err = startServer(ctx, p.d, p.c, run, "pytest_probe.py", "pytest_server.py"); err != nil {
+	if p.s, err = startServer(ctx, p.d, p.c, run, "pytest_probe.py", "pytest_server.py", "pytest_session.py", "pytest_swap.py"); err != nil {
 		return "", err
 	}
 	if !p.no {
@@ -122,12 +130,38 @@ func (p *pytest) warm(ctx context.Context) (why string, err error) {
 	if err != nil {
 		return "", err
 	}
+	if len(a.Own) > 0 {
+		return "", fmt.Errorf("its test runner itself imports the project: %s", a.Own[0])
+	}
+	if bad := p.unhealthy(r, a); bad != "" {
+		return bad, nil
+	}
+	// A loop that burns time is one on a busy machine as well.
+	p.cpu = int(max(p.d.c.Floor.Seconds()/2, 3*a.Millis/1000)) + 1
+	return "", p.collect(ctx)
+}
+
+func (p *pytest) unhealthy(r *request, a answer) string {
 	o := p.outcome(r, a)
 	failed, _, _ := failures(r, o)
 	if o.broken != "" || o.timedOut || len(failed) > 0 {
-		return fmt.Sprintf("%d of %d stable tests do not pass%s", len(failed), len(p.c.tests), example(failed)), nil
+		return fmt.Sprintf("%d of %d stable tests do not pass%s %s", len(failed), len(r.tests), example(failed), clip(o.broken, 300))
 	}
-	return "", nil
+	return ""
+}
+
+// collect has a session wait with the healthy suite collected. Without one every
+// run collects by itself.
+func (p *pytest) collect(ctx context.Context) error {
+	a, err := p.ask(ctx, pytestRun{Op: "collect", Want: ids(p.c.tests), Files: places(p.c.tests)}, false)
+	if err != nil {
+		return err
+	}
+	if bad := p.unhealthy(&request{tests: p.c.tests}, a); bad != "" {
+		p.d.c.Say("%s: %q collected once: %s", p.d.c.Env.Name, p.c.Name, bad)
+		_, err = p.ask(ctx, pytestRun{Op: "forget"}, false)
+	}
+	return err
 }
 
 func example(failed map[string]report.Status) string {
@@ -141,10 +175,16 @@ func example(failed map[string]report.Status) string {
 // given up when it does not.
 func (p *pytest) ask(ctx context.Context, q pytestRun, alone bool) (a answer, err error) {
 	limit := p.d.limit(p.c)
-	q.Root, q.Limit = p.d.c.Env.Workdir, limit.Seconds()
+	if q.Op == "collect" { // everything is watched while it runs
+		limit *= 4
+	}
+	q.Root, q.Limit, q.CPU = p.d.c.Env.Workdir, limit.Seconds(), p.cpu
+	if q.Op != "run" {
+		q.CPU = 0
+	}
 	release := p.d.turn(alone)
 	defer release()
-	if err := p.s.ask(ctx, q, &a, limit+20*time.Second); err != nil {
+	if err := p.s.ask(ctx, q, &a, 2*limit+20*time.Second); err != nil {
 		return a, err
 	}
 	if a.Fault != "" {
@@ -171,6 +211,9 @@ func (p *pytest) run(ctx context.Context, rs []*request, tell func(*request, out
 		if a.Dirty { // what it left in the tree would be seen by the next
 			p.close()
 		}
+		if a.Swapped {
+			r.tests = chosen(r.tests, a.Chosen)
+		}
 		tell(r, p.outcome(r, a))
 	}
 	return nil
@@ -190,6 +233,9 @@ func (p *pytest) outcome(r *request, a answer) outcome {
 	if !a.Timed && !a.Ended {
 		o.crashed = fmt.Sprintf("the process ended by signal %d", a.Signal)
 	}
+	if a.Swapped && len(a.Chosen) == 0 {
+		return o
+	}
 	if len(a.Results) == 0 && len(a.Collect) > 0 && !a.Timed {
 		o.broken = "no test could be collected: " + a.Collect[0][0] + "\n" + a.Collect[0][1]
 	} else if len(a.Results) == 0 && a.Ended && a.Running == "" && !a.Timed {
@@ -208,6 +254,20 @@ func (p *pytest) close() error {
 	err := p.s.close()
 	p.s = nil
 	return err
+}
+
+// chosen are those of tests whose ids are named.
+func chosen(tests []*test, ids []string) (out []*test) {
+	named := map[string]bool{}
+	for _, id := range ids {
+		named[id] = true
+	}
+	for _, t := range tests {
+		if named[t.ID] {
+			out = append(out, t)
+		}
+	}
+	return out
 }
 
 func ids(tests []*test) (out []string) {

@@ -96,6 +96,8 @@ func (j *job) finish() {
 	case j.v.Class != "":
 	case len(j.v.Failed) > 0:
 		j.v.Class = Killed
+	case j.v.Ran == 0: // the drivers know that no test gets there
+		j.v.Class = Uncovered
 	default:
 		j.v.Class = Survived
 	}
@@ -270,6 +272,7 @@ type kind struct {
 func kinds() []kind {
 	return []kind{
 		{name: "pytest", takes: takesPytest, open: newPytest},
+		{name: "mocha", takes: takesMocha, open: newMocha},
 		{name: "go", takes: takesGo, open: newGo, batch: true},
 		{name: "cargo", takes: takesCargo, open: newCargo, batch: true},
 	}

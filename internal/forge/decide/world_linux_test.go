@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"assay/internal/doctor"
 	"assay/internal/grade/checks"
@@ -121,7 +122,7 @@ func project(t *testing.T, dir string, install string, cmd repo.Command, tools .
 // measure lists the suite's tests by one run of its own command.
 func (w *world) measure() {
 	w.t.Helper()
-	d, err := New(w.t.Context(), Config{Env: w.env, Images: shared.images, Backend: shared.backend})
+	d, err := New(w.t.Context(), Config{Env: w.env, Images: shared.images, Backend: shared.backend, Floor: 2 * time.Minute})
 	if err != nil {
 		w.t.Fatal(err)
 	}

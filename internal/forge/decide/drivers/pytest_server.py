@@ -7,6 +7,7 @@ import importlib.util
 import json
 import os
 import random
+import resource
 import select
 import shutil
 import signal
@@ -28,6 +29,17 @@ os.close(null)
 sys.dont_write_bytecode = True
 os.environ["PYTHONDONTWRITEBYTECODE"] = "1"  # a cached file could be older than the source that it is taken for
 import pytest  # noqa: E402  from the suite's own paths
+
+
+def ours(name):
+    """A module that lies beside this file."""
+    spec = importlib.util.spec_from_file_location(name, os.path.join(os.path.dirname(os.path.abspath(__file__)), name + ".py"))
+    sys.modules[name] = module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+pytest_swap, pytest_session = ours("pytest_swap"), ours("pytest_session")
 
 WORK = os.getcwd()
 SENTINEL = "assay--tests"
@@ -54,7 +66,7 @@ class Recorder:
     """A plugin of the forked pytest: chooses, orders, and tells each result."""
 
     def __init__(self, req, out):
-        self.out, self.worst = out, {}
+        self.out, self.worst = out, {}  # without out nothing is told
         self.stop, self.session = req.get("stop"), None
         want = req.get("want")
         self.want = None if want is None else {t: i for i, t in enumerate(want)}
@@ -63,7 +75,8 @@ class Recorder:
         self.ids = {}
 
     def tell(self, **event):
-        os.write(self.out, json.dumps(event).encode() + b"\n")
+        if self.out is not None:
+            os.write(self.out, json.dumps(event).encode() + b"\n")
 
     def key(self, nodeid):
         return self.ids.get(nodeid) or clean(nodeid)
@@ -137,7 +150,6 @@ def arguments(req):
 
 
 def child(req, out):
-    os.setsid()
     sys.dont_write_bytecode = req["op"] != "watch"  # the healthy suite's own, rewritten tests above all
     IN.close()
     OUT.close()
@@ -215,7 +227,7 @@ class Files:
     turn = 0
 
     def __init__(self, files):
-        self.old = []
+        self.old, self.hidden = [], []
         Files.turn += 1
         for path, data in sorted((files or {}).items()):
             path = os.path.join(WORK if not STATE.get("root") else STATE["root"], path)
@@ -226,13 +238,26 @@ class Files:
             except FileNotFoundError:
                 os.makedirs(os.path.dirname(path), exist_ok=True)
                 self.old.append((path, None, None))
+            self.hide(path)
             with open(path, "wb") as f:
                 f.write(base64.b64decode(data))
             if self.old[-1][2] is not None:
                 # never the time of the source that a cached file of bytecode was made of
                 os.utime(path, ns=(self.old[-1][2].st_atime_ns, self.old[-1][2].st_mtime_ns + Files.turn * 2_000_000_000))
 
+    def hide(self, path):
+        """Takes cached bytecode of a source out of the way: some is not compared with its source."""
+        if path.endswith(".py"):
+            cached = importlib.util.cache_from_source(path)
+            try:
+                os.rename(cached, cached + ".assay")
+                self.hidden.append(cached)
+            except OSError:
+                pass
+
     def restore(self):
+        for cached in self.hidden:
+            os.rename(cached + ".assay", cached)
         for path, data, st in self.old:
             if data is None:
                 os.unlink(path)
@@ -246,15 +271,19 @@ def processes():
     return {int(p) for p in os.listdir("/proc") if p.isdigit()}
 
 
-def run(req):
-    files = Files(req.get("files_b64"))
+def forked(req, work):
+    """Has a fork do the work, which tells of it through a pipe, and ends what it leaves."""
     before = processes()
     r, w = os.pipe()
     began = time.monotonic()
     pid = os.fork()
     if pid == 0:
         os.close(r)
-        child(req, w)
+        os.setsid()
+        if req.get("cpu"):
+            resource.setrlimit(resource.RLIMIT_CPU, (req["cpu"], req["cpu"] + 5))
+        work(w)
+        os._exit(0)
     os.close(w)
     events, timed = read(r, began + req["limit"])
     for p in [pid] + sorted(processes() - before):
@@ -265,13 +294,109 @@ def run(req):
     _, status = os.waitpid(pid, 0)
     os.close(r)
     answer = summary(events)
+    timed = timed or not answer["ended"] and status & 127 == signal.SIGXCPU
     answer.update(timed=timed, signal=status & 127 if not answer["ended"] else 0, ms=(time.monotonic() - began) * 1000)
+    return answer
+
+
+class Waiting:
+    """A process that has collected the healthy suite, for changes that it can take in memory."""
+
+    def __init__(self, req):
+        asks, self.asks = os.pipe()
+        self.answers, answers = os.pipe()
+        self.rest = b""
+        self.pid = os.fork()
+        if self.pid == 0:
+            os.close(self.asks)
+            os.close(self.answers)
+            IN.close()
+            OUT.close()
+            os.setsid()
+            random.seed(0)
+            recorder = Recorder(req, None)
+            session = pytest_session.Session(sys.modules["__main__"], recorder, os.fdopen(asks, "rb"), os.fdopen(answers, "wb"))
+            try:
+                pytest.main(arguments(req), plugins=[recorder, session])
+            finally:
+                os._exit(1)
+        os.close(asks)
+        os.close(answers)
+
+    def ask(self, req, limit):
+        """Its answer; None: it gives none."""
+        if req is not None:
+            try:
+                self.write(json.dumps(req).encode() + b"\n")
+            except OSError:
+                return None
+        deadline = time.monotonic() + limit
+        while b"\n" not in self.rest:
+            left = deadline - time.monotonic()
+            if left <= 0 or not select.select([self.answers], [], [], left)[0]:
+                return None
+            chunk = os.read(self.answers, 1 << 20)
+            if not chunk:
+                return None
+            self.rest += chunk
+        line, _, self.rest = self.rest.partition(b"\n")
+        return json.loads(line)
+
+    def write(self, data):
+        while data:
+            data = data[os.write(self.asks, data):]
+
+    def end(self):
+        try:
+            os.kill(self.pid, signal.SIGKILL)
+        except OSError:
+            pass
+        os.waitpid(self.pid, 0)
+        os.close(self.asks)
+        os.close(self.answers)
+
+
+def collect(req):
+    """Makes the process that waits, and learns from it what the tests call."""
+    global WAITING, TEMPORARY
+    WAITING = Waiting(req)
+    ready = WAITING.ask(None, req["limit"])
+    answer = ready and ready.get("single") and WAITING.ask(dict(req, op="cover"), req["limit"] + 10)
+    TEMPORARY |= set(os.listdir("/tmp"))
+    if not answer:
+        forget()
+        return {"collect": [["", "the collected session does not answer"]]}
+    return answer
+
+
+def forget():
+    global WAITING
+    if WAITING:
+        WAITING.end()
+    WAITING = None
+
+
+def run(req):
+    files = Files(req.get("files_b64"))
+    answer = None
+    if WAITING and req["op"] == "run" and not req.get("modules"):
+        answer = WAITING.ask(req, req["limit"] + 10)
+        if answer is None:
+            forget()
+        elif answer.get("unfit"):
+            answer = None
+    if answer is None:
+        answer = forked(req, lambda out: child(req, out))
     files.restore()
+    tidy()
+    return answer
+
+
+def tidy():
     for name in os.listdir("/tmp"):
         if name not in TEMPORARY:
             p = "/tmp/" + name
             shutil.rmtree(p, ignore_errors=True) if os.path.isdir(p) and not os.path.islink(p) else os.unlink(p)
-    return answer
 
 
 def read(fd, deadline):
@@ -294,7 +419,7 @@ def read(fd, deadline):
 
 
 def summary(events):
-    out = {"results": [], "running": "", "collect": [], "ended": False, "modules": [], "exit": None, "text": ""}
+    out = {"results": [], "running": "", "collect": [], "ended": False, "modules": [], "exit": None, "text": "", "calls": []}
     for line in events.split(b"\n"):
         try:
             e = json.loads(line)
@@ -305,6 +430,8 @@ def summary(events):
         elif "e" in e:
             out["results"].append([e["e"], e["o"], e["m"]])
             out["running"] = ""
+        elif "k" in e:
+            out["calls"].append([e["k"], e["f"]])
         elif "c" in e:
             out["collect"].append([e["c"], e["m"]])
         elif "x" in e:
@@ -317,7 +444,14 @@ def say(answer):
     OUT.flush()
 
 
-TEMPORARY = set(os.listdir("/tmp"))
+def imported():
+    """What this process has imported of the project: changes of it would not be seen."""
+    root = os.path.realpath(STATE.get("root") or WORK) + os.sep
+    files = [getattr(m, "__file__", None) or "" for m in list(sys.modules.values())]
+    return [f for f in files if os.path.realpath(f).startswith(root) and not any(p in f for p in ("/site-packages/", "/dist-packages/"))]
+
+
+TEMPORARY, WAITING = set(os.listdir("/tmp")), None
 say({"ready": sys.version.split()[0]})
 KNOWN, LOUD = None, set()
 for request in IN:
@@ -326,10 +460,14 @@ for request in IN:
     if req["op"] == "preload":
         say({"single": preload(req["names"])})
         continue
+    if req["op"] == "forget":
+        forget()
+        say({})
+        continue
     if req["op"] == "watch" or KNOWN is None:
         KNOWN = listing()
     try:
-        answer = run(req)
+        answer = collect(req) if req["op"] == "collect" else run(req)
     except Exception as e:
         say({"fault": repr(e)})
         continue
@@ -340,6 +478,6 @@ for request in IN:
     else:
         differ = {p for p in KNOWN.keys() | now.keys() if KNOWN.get(p) != now.get(p)}
         if req["op"] == "watch":  # the healthy suite's own traces
-            LOUD, KNOWN = differ, now
+            LOUD, KNOWN, answer["own"] = differ, now, imported()
         answer["dirty"] = bool(differ - LOUD)
     say(answer)
