@@ -179,9 +179,9 @@ async function run (m) {
     if (rootHooks && runner.rootHooks) runner.rootHooks(rootHooks)
     runner.files = m.files || testFiles(o)
     runner.loadFiles()
-    let named = false
-    runner.suite.eachTest((t) => { named = named || ids.has(idOf(t)) })
-    of.id = named ? idOf : plainID
+    let named = 0 // whose form of ids these are
+    runner.suite.eachTest((t) => { named += ids.has(idOf(t)) - ids.has(plainID(t)) })
+    of.id = named >= 0 ? idOf : plainID
     only(runner.suite, (t) => ids.has(of.id(t)))
     if (watch) {
       calls = { load: watch.look(), tests: {}, scripts: watch.scripts }
