@@ -79,7 +79,7 @@ func (c *forgeAllCmd) Run(ctx *boundCtx, a *app, g *grammar) error {
 	if err != nil {
 		return usage(err)
 	}
-	return c.forge(ctx, a, g, want, forgeOptions{issues: c.Issues, since: c.Since})
+	return c.forge(ctx, a, g, want, forgeOptions{issues: c.Issues, since: c.Since, mix: c.Mix})
 }
 
 // shares are the tasks wanted of each generator: the mix, made smaller in
@@ -99,15 +99,15 @@ func shares(mix map[string]int, limit int) (map[string]int, error) {
 		return mix, nil
 	}
 	want, left := map[string]int{}, limit
-	for _, name := range slices.Sorted(maps.Keys(mix)) {
+	names := slices.Sorted(maps.Keys(mix))
+	for _, name := range names {
 		want[name] = mix[name] * limit / sum
 		left -= want[name]
 	}
-	for _, name := range slices.Sorted(maps.Keys(mix)) { // what rounding left over
-		if left > 0 && mix[name] > want[name] {
-			want[name]++
-			left--
-		}
+	// What rounding took most of gets what is left over.
+	slices.SortStableFunc(names, func(a, b string) int { return mix[b]*limit%sum - mix[a]*limit%sum })
+	for _, name := range names[:left] {
+		want[name]++
 	}
 	return want, nil
 }
@@ -163,6 +163,13 @@ func (c *forgeFlags) forge(ctx *boundCtx, a *app, g *grammar, want map[string]in
 	if _, ok := want["history"]; ok {
 		if clone, err = c.clone(ctx, a, out, env); err != nil {
 			return err
+		}
+		if clone == "" && len(o.mix) > 1 { // the others make what it cannot
+			rest := maps.Clone(o.mix)
+			delete(rest, "history")
+			if want, err = shares(rest, c.Limit); err != nil {
+				return usage(err)
+			}
 		}
 	}
 	r, err := a.open(ctx, g)
@@ -265,6 +272,17 @@ func (c *forgeFlags) clone(ctx context.Context, a *app, out string, env *repo.En
 	if _, ok := repo.Scheme(c.Repo); ok {
 		url = c.Repo
 	} else if _, err := os.Stat(filepath.Join(c.Repo, repo.EnvironmentFile)); err != nil {
+		g, err := repo.OpenGit(ctx, c.Repo, "")
+		if errors.Is(err, repo.ErrNoGit) {
+			a.say("history: %s is no repository of git; --git names one", c.Repo)
+			return "", nil
+		}
+		if err != nil {
+			return "", err
+		}
+		if err := g.Close(); err != nil {
+			return "", err
+		}
 		return filepath.Abs(c.Repo)
 	}
 	if url == "" {

@@ -22,6 +22,7 @@ type forgeOptions struct {
 	issues, since string
 	cache         string // DIR/.forge
 	concurrent    int
+	mix           map[string]int // as it was asked for; nil: one generator alone
 }
 
 // forging is what a generator is made with.

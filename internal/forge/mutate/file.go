@@ -203,7 +203,7 @@ func (f *file) body(n *syntax.Node) *syntax.Node {
 // The only one of a branch or a loop stays: nobody leaves an empty one behind.
 func (f *file) without(n *syntax.Node) (edit, bool) {
 	p := n.Parent
-	if !f.is(p, block) {
+	if !f.is(p, block) || f.rows(n) > mostForgotten {
 		return edit{}, false
 	}
 	if len(f.statements(p)) == 1 {
@@ -216,6 +216,13 @@ func (f *file) without(n *syntax.Node) (edit, bool) {
 	}
 	return f.cut(n.Start, n.End), true
 }
+
+// mostForgotten is how many lines people leave out by mistake: whole passages
+// are missed by whoever reads the change.
+const mostForgotten = 8
+
+// rows is how many lines a node is on.
+func (f *file) rows(n *syntax.Node) int { return 1 + strings.Count(f.text(n), "\n") }
 
 // cut takes out a stretch of text, with its lines where it has them for itself
 // and with the remark behind it.

@@ -56,7 +56,7 @@ func missingGuard(f *file, n *syntax.Node, put func(...edit)) {
 
 func removedConditional(f *file, n *syntax.Node, put func(...edit)) {
 	stmt, then, ok := f.lone(n)
-	if !ok || f.ends(then) {
+	if !ok || f.ends(then) || f.rows(stmt) > 4 { // more is what the function is for
 		return
 	}
 	if e, ok := f.without(stmt); ok {

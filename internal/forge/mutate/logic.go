@@ -21,11 +21,33 @@ func swapOperator(f *file, n *syntax.Node, to map[string]string, put func(...edi
 }
 
 func wrongBoundary(f *file, n *syntax.Node, put func(...edit)) {
-	swapOperator(f, n, map[string]string{"<": "<=", "<=": "<", ">": ">=", ">=": ">"}, put)
+	if !f.neverBelow(n) {
+		swapOperator(f, n, map[string]string{"<": "<=", "<=": "<", ">": ">=", ">=": ">"}, put)
+	}
+}
+
+// neverBelow reports whether a comparison asks if a length is above zero: with
+// another operator it would always be the same, which nobody writes.
+func (f *file) neverBelow(n *syntax.Node) bool {
+	l, op, r, ok := f.sides(n)
+	if !ok || f.text(op) != ">" || f.text(r) != "0" {
+		return false
+	}
+	id := f.text(l)
+	if f.is(l, call) {
+		_, last := f.callee(l)
+		id = f.text(last)
+	}
+	if i := strings.LastIndexAny(id, ".>"); i >= 0 {
+		id = id[i+1:]
+	}
+	return slices.Contains([]string{"len", "length", "size", "count", "strlen", "Length", "Count", "Len"}, id)
 }
 
 func wrongDirection(f *file, n *syntax.Node, put func(...edit)) {
-	swapOperator(f, n, map[string]string{"<": ">", "<=": ">=", ">": "<", ">=": "<="}, put)
+	if !f.neverBelow(n) {
+		swapOperator(f, n, map[string]string{"<": ">", "<=": ">=", ">": "<", ">=": "<="}, put)
+	}
 }
 
 func wrongEquality(f *file, n *syntax.Node, put func(...edit)) {

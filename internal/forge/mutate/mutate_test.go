@@ -275,6 +275,7 @@ func TestTopics(t *testing.T) {
 		"go:example.org/mux::TestRouteMatchers/host_ok":              "host ok (route matchers)",
 		"jest:lib/a.test.js > router > should match params":          "match params (router)",
 		"mvn:org.x.CSVParserTest#testGetLine()":                      "get line (csv parser)",
+		"go:example.org/uuid::TestNewMD5":                            "new md5 (uuid)",
 		"cargo:parse::tests::test_units":                             "units",
 	} {
 		if got := topic(id); got != want {

@@ -96,7 +96,7 @@ func confusedMethod(f *file, n *syntax.Node, put func(...edit)) {
 	}
 	fn, last := f.callee(n)
 	for _, p := range f.shape.methods {
-		if f.text(last) == p[0] && fn != "" {
+		if f.text(last) == p[0] && fn != "" && (fn != p[0] || !f.shape.loose || slices.Contains([]string{"min", "any", "floor"}, fn)) {
 			put(at(last, p[1]))
 		}
 	}

@@ -33,7 +33,7 @@ func operators() []operator {
 		{"wrong-constant", 1, wrongConstant},     // change constant
 		{"wrong-boolean", 5, wrongBoolean},       // bool negate
 		{"wrong-default", 6, wrongDefault},
-		{"wrong-separator", 3, wrongSeparator}, // string literal
+		{"wrong-separator", 1, wrongSeparator}, // string literal
 		{"wrong-key", 2, wrongKey},             // string typo
 		{"wrong-pattern", 6, wrongPattern},
 		{"wrong-member", 4, wrongMember},
@@ -43,7 +43,7 @@ func operators() []operator {
 		{"unconditional-body", 3, unconditionalBody},     // remove conditional
 		{"missing-case", 6, missingCase},                 //
 		{"missing-else", 4, missingElse},                 //
-		{"swapped-branches", 3, swappedBranches},         // invert if/else
+		{"swapped-branches", 1, swappedBranches},         // invert if/else
 		{"wrong-exit", 4, wrongExit},                     // break/continue
 		{"missing-exit", 5, missingExit},                 //
 		{"return-in-loop", 4, returnInLoop},              //

@@ -41,16 +41,6 @@ type describer struct {
 	secret   []string  // names that must not be said
 }
 
-// symptom is what one failing test shows.
-type symptom struct {
-	topic    string // what the test is about, in words
-	what     string // a sentence without its end
-	said     string // the program's own words, one or a few lines
-	id, file string
-	code     string // of the test, short
-	rank     int
-}
-
 func (d *describer) pick(s ...string) string { return s[d.r.IntN(len(s))] }
 
 // read makes symptoms of the failures.
@@ -89,191 +79,23 @@ func word(text, name string) bool {
 	return ok && err == nil
 }
 
-// symptom reads one failure.
-func (d *describer) symptom(f forge.Failure) symptom {
-	s := symptom{topic: topic(f.ID), id: f.ID, file: f.File, rank: 3}
-	message := plain(f.Message)
-	if message == "" {
-		message = plain(d.seen.Output)
-	}
-	kind, want, got := classify(message)
-	switch {
-	case kind == "differs" && short(want) && short(got):
-		s.rank = 0
-		s.what = d.pick("the result is %[2]s, and should be %[1]s", "it gives %[2]s instead of %[1]s", "%[1]s was expected, %[2]s came")
-		s.what = fmt.Sprintf(s.what, code(want), code(got))
-	case kind == "equal" && short(want) && short(got):
-		s.rank = 1
-		s.what = fmt.Sprintf(d.pick("%s and %s come out where both should be equal", "%s is not equal to %s, and should be"), code(want), code(got))
-	case kind == "raises":
-		s.rank = 1
-		s.what = fmt.Sprintf(d.pick("it ends with %s", "%s is raised where nothing should go wrong", "there is an unexpected %s"), code(want))
-		s.said = got
-	case kind == "accepts":
-		s.rank = 1
-		s.what = fmt.Sprintf(d.pick("wrong input is accepted: %s should be raised, and nothing is", "no %s is raised where there should be one"), code(want))
-	case kind == "hangs":
-		s.rank = 2
-		s.what = "it does not come to an end"
-	default:
-		s.what = d.pick("the outcome is not the right one", "it does not do what it should", "the result is wrong")
-		s.said = firstLines(message, 4)
-	}
-	s.said = d.clean(s.said)
-	return s
-}
-
-func short(s string) bool { return s != "" && len(s) < 160 && !strings.Contains(s, "\n") }
-
-func code(s string) string {
-	if strings.Contains(s, "`") {
-		return `"` + s + `"`
-	}
-	return "`" + s + "`"
-}
-
-// classify reads what the runners of all ecosystems say of an assertion.
-func classify(m string) (kind, want, got string) {
-	for _, p := range []struct {
-		kind, pattern string
-		wantFirst     bool
-	}{
-		{"accepts", `(?:DID NOT RAISE|did not raise)\W{0,6}(?:class)?\W{0,4}([\w.]+)`, true},
-		{"accepts", `([\w.]+(?:Error|Exception)) not raised`, true},
-		{"accepts", `Expected ([\w.]+) to be thrown, but nothing was thrown`, true},
-		{"accepts", `Missing expected (?:exception|rejection)(?: \(?([\w.]+))?`, true},
-		{"differs", `expected:?\s*<(.{0,200}?)> but was:?\s*<(.{0,200}?)>`, true},
-		{"differs", `(?s)Expected:?\s+(\S[^\n]*)\n+\s*Received:?\s+([^\n]+)`, true},
-		{"differs", `(?i)(?:expected|want(?:ed)?)[: =]+["']?(.{1,120}?)["']?[,;]?\s+(?:but )?(?:got|actual|was|received|have)[: =]+["']?([^\n]{1,120}?)["']?(?:\n|$)`, true},
-		{"differs", `(?i)\bgot[: =]+["']?(.{1,120}?)["']?[,;]?\s+(?:expected|want(?:ed)?)[: =]+["']?([^\n]{1,120}?)["']?(?:\n|$)`, false},
-		{"differs", `expected (.{1,120}?) to (?:deeply |strictly )?equal ([^\n]{1,120})`, false},
-		{"equal", "(?s)`?left == right`? failed.*?left: ([^\n]+)\n\\s*right: ([^\n]+)", true},
-		{"equal", `(?m)^(?:E\s+)?(?:AssertionError: )?assert ([^\n]{1,120}?) == ([^\n]{1,120})$`, true},
-		{"equal", `AssertionError: ([^\n]{1,120}?) != ([^\n]{1,120})`, true},
-		{"equal", `(?m)^\+?\s*([^\n]{1,120}?) !== ([^\n]{1,120})$`, true},
-		{"hangs", `(?i)\b(timed out|timeout|exceeded.*time)\b()`, true},
-		{"raises", `(?m)^(?:E\s+)?((?:[\w]+\.)*[A-Z]\w*(?:Error|Exception|Failure|Expired|Signature|Warning))\b:? ?([^\n]*)`, true},
-		{"raises", `(?m)^(?:E\s+)?((?:[a-z_]\w*\.)*[A-Z][a-z]+[A-Z]\w*): ([^\n]+)`, true},
-		{"raises", `(?m)(panic): ([^\n]+)`, true},
-		{"raises", `(?s)(panick?ed) at [^\n]*:\s*\n([^\n]+)`, true},
-	} {
-		m := regexp.MustCompile(p.pattern).FindStringSubmatch(m)
-		if m == nil {
-			continue
-		}
-		a, b := m[1], ""
-		if len(m) > 2 {
-			b = m[2]
-		}
-		if p.kind == "raises" && (a == "AssertionError" || strings.HasSuffix(a, ".AssertionError") || strings.HasSuffix(a, "AssertionFailedError")) {
-			return "", "", ""
-		}
-		if p.kind == "accepts" && a == "" {
-			a = "error"
-		}
-		if !p.wantFirst {
-			a, b = b, a
-		}
-		return p.kind, strings.TrimSpace(a), strings.TrimSpace(b)
-	}
-	return "", "", ""
-}
-
-// plain is a message without colours and without the places it names.
-func plain(s string) string {
-	s = regexp.MustCompile("\x1b\\[[0-9;?]*[A-Za-z]").ReplaceAllString(s, "")
-	s = strings.Map(func(r rune) rune {
-		if r == '\n' || r == '\t' || !unicode.IsControl(r) {
-			return r
-		}
-		return -1
-	}, s)
-	s = regexp.MustCompile(`(?m)^\s*[\w./-]+\.(go|py|rs|js|ts|java|c|cc|cpp|h):\d+(:\d+)?:?\s*`).ReplaceAllString(s, "")
-	return strings.TrimSpace(s)
-}
-
-// clean leaves out of the program's words what shows the place.
-func (d *describer) clean(s string) string {
-	var out []string
-	place := regexp.MustCompile(`[\w/.-]+\.(go|py|rs|jsx?|tsx?|mjs|java|c|cc|cpp|h)\b(:\d+)*|line \d+|^\s*at |^\s*File "|^Traceback|^goroutine |0x[0-9a-f]{6,}|^\s*\^+\s*$`)
-	for l := range strings.Lines(s) {
-		l = strings.TrimRight(l, "\r\n")
-		if place.MatchString(l) || slices.ContainsFunc(d.secret, func(n string) bool { return word(l, n) }) {
-			continue
-		}
-		out = append(out, l)
-	}
-	return strings.TrimSpace(strings.Join(out, "\n"))
-}
-
-func firstLines(s string, n int) string {
-	lines := strings.Split(strings.TrimSpace(s), "\n")
-	out := strings.Join(lines[:min(n, len(lines))], "\n")
-	return out[:min(len(out), 500)]
-}
-
-// topic makes words of a test's name: "tests/test_x.py::TestSigner::test_bad_sep[a]"
-// is about "bad sep (signer)".
-func topic(id string) string {
-	if _, rest, ok := strings.Cut(id, ":"); ok && !strings.HasPrefix(rest, ":") {
-		id = rest
-	}
-	if i := strings.IndexByte(id, '['); i > 0 {
-		id = id[:i]
-	}
-	id = regexp.MustCompile(`\(.*\)$`).ReplaceAllString(id, "")
-	fields := regexp.MustCompile(`::|#| > |/|\s›\s`).Split(id, -1)
-	var names []string
-	for _, p := range fields[max(0, len(fields)-2):] {
-		if i := strings.LastIndexByte(p, '.'); i >= 0 && !strings.ContainsAny(p, " ") {
-			if e := p[i+1:]; len(e) <= 4 && strings.ToLower(e) == e { // a file
-				p = p[:i]
-			} else {
-				p = e
-			}
-		}
-		words := slices.DeleteFunc(parts(strings.ReplaceAll(p, " ", "_")), func(w string) bool {
-			return w == "" || w == "test" || w == "tests" || w == "should" || w == "it" || w == "spec" || w == "unit"
-		})
-		if len(words) > 0 {
-			names = append(names, strings.Join(join(words), " "))
-		}
-	}
-	if len(names) > 1 && names[0] == names[1] {
-		names = names[1:]
-	}
-	if len(names) == 2 {
-		return names[1] + " (" + names[0] + ")"
-	}
-	return strings.Join(names, ", ")
-}
-
-// join puts single letters together again, which capitals were torn into.
-func join(words []string) []string {
-	var out []string
-	for i, w := range words {
-		if len(w) == 1 && i > 0 && len(words[i-1]) == 1 && len(out) > 0 {
-			out[len(out)-1] += w
-			continue
-		}
-		out = append(out, w)
-	}
-	return out
-}
-
 func (d *describer) title() string {
 	s := d.symptoms[0]
 	about := s.topic
 	if about == "" {
 		about = d.w.Env.Name
 	}
-	switch {
-	case s.rank == 0 || s.rank == 1 && strings.Contains(s.what, "equal"):
+	switch s.kind {
+	case "differs", "equal", "holds":
 		return upper(fmt.Sprintf(d.pick("wrong result: %s", "%s: the result is wrong", "wrong value: %s", "unexpected value with %s"), about))
-	case strings.Contains(s.what, "raised") && strings.Contains(s.what, "should"), strings.Contains(s.what, "accepted"):
+	case "accepts":
 		return upper(fmt.Sprintf(d.pick("%s: bad input goes through", "no error where there should be one: %s"), about))
-	case s.rank == 1:
+	case "raises":
 		return upper(fmt.Sprintf(d.pick("unexpected error: %s", "%s: fails with an error", "error with %s"), about))
+	case "panics":
+		return upper(fmt.Sprintf(d.pick("panic: %s", "%s: panics", "crash with %s"), about))
+	case "hangs":
+		return upper(fmt.Sprintf(d.pick("%s: hangs", "no end: %s"), about))
 	}
 	return upper(fmt.Sprintf(d.pick("%s: does not work as it should", "something is wrong with %s", "broken: %s"), about))
 }
@@ -297,12 +119,20 @@ func (d *describer) body() string {
 	if s.said != "" {
 		fmt.Fprintf(&b, "\n%s\n\n```text\n%s\n```\n", d.pick("It says:", "What is printed:", "The message:"), s.said)
 	}
-	if snippet := d.example(s); snippet != "" {
+	snippet := d.example(s)
+	if snippet != "" {
 		fmt.Fprintf(&b, "\n%s\n\n```%s\n%s\n```\n", d.pick("To see it:", "This shows it:", "A way to reproduce it:", "For example, this should hold:"), d.fence(s.file), snippet)
+	}
+	if _, id, _ := strings.Cut(s.id, ":"); snippet == "" && s.vague() && id != "" && !d.tells(id) {
+		fmt.Fprintf(&b, "\n%s %s.\n", d.pick("It shows in", "The test that notices it is", "It was noticed by"), code(id))
 	}
 	if more := d.symptoms[1:min(len(d.symptoms), 4)]; len(more) > 0 {
 		fmt.Fprintf(&b, "\n%s\n\n", d.pick("Also seen:", "The same may be behind these:", "Other things that go wrong:"))
 		for _, m := range more {
+			if m.vague() {
+				fmt.Fprintf(&b, "- %s\n", m.topic)
+				continue
+			}
 			fmt.Fprintf(&b, "- %s: %s\n", m.topic, m.what)
 		}
 	}
@@ -316,7 +146,7 @@ func (d *describer) body() string {
 // example is the code of a failing test, if it is short and says nothing of
 // the place that it does not have to.
 func (d *describer) example(s symptom) string {
-	if d.g.c.Parser == nil || s.file == "" || d.r.IntN(4) == 0 {
+	if skip := d.r.IntN(4) == 0; d.g.c.Parser == nil || s.file == "" || skip && !s.vague() {
 		return ""
 	}
 	lang, ok := syntax.ByPath(s.file)

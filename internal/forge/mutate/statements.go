@@ -39,7 +39,7 @@ func (f *file) statement(n *syntax.Node) bool { return n.Parent != nil && f.is(n
 
 func missingAssignment(f *file, n *syntax.Node, put func(...edit)) {
 	left, right, ok := f.assignment(n)
-	if !ok || !f.statement(n) || !f.kept(left) || f.empty(right) || f.constructs(n) {
+	if !ok || !f.statement(n) || !f.kept(left) || f.empty(right) || f.constructs(n) || f.rows(n) > 1 || f.purpose(n) {
 		return
 	}
 	if e, ok := f.without(n); ok {
@@ -58,6 +58,21 @@ func (f *file) constructs(n *syntax.Node) bool {
 	return id == "__init__" || id == "constructor" || id == "__new__" || fn.Kind == "constructor_declaration"
 }
 
+// purpose reports whether a function is there for this statement alone, so that
+// nobody forgets it: a setter's one assignment.
+func (f *file) purpose(n *syntax.Node) bool {
+	fn := f.up(n, function)
+	if fn == nil || f.body(fn) != n.Parent {
+		return false
+	}
+	for _, other := range f.statements(n.Parent) {
+		if other != n && !f.is(other, returning) && !(f.shape.indented && f.untouched(other)) {
+			return false
+		}
+	}
+	return true
+}
+
 // empty reports whether an expression is nothing yet: null, zero, an empty
 // collection.
 func (f *file) empty(n *syntax.Node) bool {
@@ -67,7 +82,7 @@ func (f *file) empty(n *syntax.Node) bool {
 
 // staleState forgets to reset what was remembered.
 func staleState(f *file, n *syntax.Node, put func(...edit)) {
-	if !f.statement(n) {
+	if !f.statement(n) || f.purpose(n) {
 		return
 	}
 	left, right, ok := f.assignment(n)

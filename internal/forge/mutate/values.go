@@ -105,7 +105,7 @@ func offByOne(f *file, n *syntax.Node, put func(...edit)) {
 		}
 		return
 	}
-	if v, ok := small(f.text(n)); ok && f.is(n, integer) && f.counted(n) {
+	if v, ok := small(f.text(n)); ok && f.is(n, integer) && f.counted(n) && !f.onlyOne(n) {
 		if v > 0 {
 			put(at(n, strconv.Itoa(v-1)))
 		}
@@ -118,6 +118,16 @@ func offByOne(f *file, n *syntax.Node, put func(...edit)) {
 			}
 		}
 	}
+}
+
+// onlyOne reports whether an index takes the first of what a call gives, which
+// mostly has no second.
+func (f *file) onlyOne(n *syntax.Node) bool {
+	if !f.is(n.Parent, subscript) || f.text(n) != "0" {
+		return false
+	}
+	in := f.named(n.Parent)
+	return len(in) > 0 && f.is(in[0], call)
 }
 
 // counted reports whether an integer counts places.

@@ -40,7 +40,7 @@ func (r *Recipe) dockerfileText(base string, when time.Time) string {
 	if len(r.Services) > 0 {
 		p("COPY <<\"SERVICES\" %s", servicesFile)
 		for _, s := range r.Services {
-			p("{ %s; } >>/tmp/assay-services.log 2>&1 </dev/null", s)
+			p("{ %s; } >>%s 2>&1 </dev/null", s, servicesLog)
 		}
 		p("SERVICES")
 	}

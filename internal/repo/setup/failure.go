@@ -64,6 +64,8 @@ func diagnoses() []diagnosis {
 			"it starts more processes than a sandbox may have", "let it do fewer things at once (a -j, an environment variable below [env])"},
 		{build, unreached,
 			"it fetches from a host that builds do not reach", "builds reach this machine's package mirrors alone: let it reach more with --allow-host HOST, or put what it fetches into the repository"},
+		{test, `(?i)(127\.0\.0\.1|localhost|\[?::1\]?)\S*[^\n]{0,80}refused|could not connect to server`,
+			"the suite needs a service on this machine, such as a database", "start it with services = [\"…\"] (--service), and name what it is in with more_packages"},
 		{test, unreached,
 			"the suite needs a network", "suites run without one: leave such tests out in the run line, or start what they need with services = [\"…\"]"},
 		{test, `(?i)(cannot open display|no display name|could not connect to display|Missing X server)`,

@@ -144,3 +144,20 @@ func TestNotesAreInTheReport(t *testing.T) {
 		t.Errorf("no word of LFS in: %v", err)
 	}
 }
+
+// A service that does not start says so itself.
+func TestServiceThatDoesNotStart(t *testing.T) {
+	tool(t, "make")
+	o := workshop(t)
+	o.Tests, o.Services = []string{"make check"}, []string{"no-such-database --daemonize yes"}
+	o.Source = repository(t, map[string]string{"Makefile": "check:\n\techo 'dial tcp 127.0.0.1:6379: Connection refused'; false\n", "x.c": "int x;\n"})
+	_, err := Run(t.Context(), o)
+	if err == nil {
+		t.Fatal("it was set up")
+	}
+	for _, w := range []string{"no-such-database", "not found", "needs a service", "services = ["} {
+		if !strings.Contains(err.Error(), w) {
+			t.Errorf("no %q in: %v", w, err)
+		}
+	}
+}

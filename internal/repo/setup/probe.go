@@ -72,8 +72,18 @@ func probe(ctx context.Context, o Config, im image.Image, suite []repo.Command) 
 			return t, err
 		}
 	}
+	if !t.good() {
+		// What keeps a service from starting shows in the tests as a refused
+		// connection only.
+		if b, err := fetchFile(ctx, box, servicesLog); err == nil && len(bytes.TrimSpace(b)) > 0 {
+			t.output += "what services = [] say:\n" + string(b[max(0, len(b)-maxServicesLog):]) + "\n"
+		}
+	}
 	return t, nil
 }
+
+// maxServicesLog is what is shown of what services print.
+const maxServicesLog = 4 << 10
 
 // putSupport lays what runners need where a grader would have it.
 func putSupport(ctx context.Context, box sandbox.Sandbox, suite []repo.Command) error {

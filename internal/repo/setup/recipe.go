@@ -219,5 +219,6 @@ func (r *Recipe) commands() []repo.Command {
 // start starts the services; their script is part of the image.
 const (
 	servicesFile = "/opt/assay/services.sh"
+	servicesLog  = "/tmp/assay-services.log"
 	start        = ". " + servicesFile + "; "
 )
