@@ -290,6 +290,9 @@ func (m *armory) grid(agents, models []string, o armOptions) ([]job.Arm, error) 
 		}
 		unused = false
 		for _, name := range models {
+			if err := m.script(name); err != nil {
+				return nil, err
+			}
 			arm, err := m.arm(armSpec{agent: a, model: name, options: o})
 			if err != nil {
 				return nil, err

@@ -110,3 +110,16 @@ func (a *app) tellRequests(s *scripted.Server, told int, json bool) (int, error)
 	}
 	return told, nil
 }
+
+// script reads a model's file of turns, if it has one, so that its faults are
+// told before a trial begins.
+func (m *armory) script(name string) error {
+	e, err := m.catalog.Find(name)
+	if err != nil || e.Scripted == "" {
+		return nil // what is wrong with a name is said where the model is connected
+	}
+	if _, err := scripted.Read(e.Scripted); err != nil {
+		return fmt.Errorf("model %s: %w", name, err)
+	}
+	return nil
+}

@@ -45,7 +45,7 @@ func (f *file) neverBelow(n *syntax.Node) bool {
 }
 
 func wrongDirection(f *file, n *syntax.Node, put func(...edit)) {
-	if !f.neverBelow(n) {
+	if _, _, r, ok := f.sides(n); ok && f.text(r) != "0" { // whose sign is mistaken is seen at once
 		swapOperator(f, n, map[string]string{"<": ">", "<=": ">=", ">": "<", ">=": "<="}, put)
 	}
 }

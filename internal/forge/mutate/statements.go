@@ -168,6 +168,9 @@ func missingCall(f *file, n *syntax.Node, put func(...edit)) {
 
 func wrongUpdate(f *file, n *syntax.Node, put func(...edit)) {
 	if n.Kind == "inc_statement" || n.Kind == "update_expression" {
+		if n.Field == "increment" || n.Field == "update" || f.is(n.Parent, loop) || n.Parent.Kind == "for_clause" {
+			return // the head of a loop that would never end
+		}
 		if t := f.text(n); strings.HasSuffix(t, "++") {
 			put(edit{n.End - 2, n.End, "--"})
 		}

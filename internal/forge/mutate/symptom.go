@@ -77,6 +77,9 @@ func (d *describer) symptom(f forge.Failure) symptom {
 		s.what = d.pick("the outcome is not the right one", "it does not do what it should", "the result is wrong")
 		s.said = firstLines(detail(message), 8)
 	}
+	if kind == "differs" && len(want)+len(got) < 24 && len(message) > len(want)+len(got)+40 {
+		s.said = firstLines(detail(message), 3) // which says of what
+	}
 	s.said = d.clean(s.said)
 	return s
 }

@@ -53,6 +53,7 @@ func swappedOperands(f *file, n *syntax.Node, put func(...edit)) {
 		return
 	}
 	switch t := f.text(op); {
+	case t != "+" && f.is(r, integer): // a length from one, four shifted: nobody writes it
 	case t == "-" || t == "/" || t == "//" || t == "<<" || t == ">>" || t == "**",
 		t == "%" && !f.texts(l),
 		t == "+" && (f.texts(l) || f.texts(r)) && !f.is(l.Parent.Parent, binary) && !f.is(l, binary):
@@ -151,6 +152,9 @@ func wrongConstant(f *file, n *syntax.Node, put func(...edit)) {
 	v, ok := small(f.text(n))
 	if !ok || !f.is(n, integer) || f.counted(n) || f.is(n.Parent, defaulted) {
 		return
+	}
+	if _, op, r, in := f.sides(n.Parent); in && r == n && v == 1 && (f.text(op) == "+" || f.text(op) == "-") {
+		return // a forgotten one is off-by-one; nobody adds nothing
 	}
 	put(at(n, strconv.Itoa(v+1)))
 	if v > 0 {

@@ -1,0 +1,34 @@
+package mutate
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"assay/internal/syntax"
+)
+
+// What readers of admitted bugs took for made by a machine is not made again.
+func TestNobodyWrites(t *testing.T) {
+	p := grammarsOf(t, syntax.Python, syntax.Go, syntax.JavaScript)
+	fn := func(lines ...string) string { return "def f(a, b):\n    " + strings.Join(lines, "\n    ") + "\n" }
+	gof := func(s string) string { return "package x\n\nfunc f(a, b int) int {\n\t" + s + "\n}\n" }
+	for _, c := range []struct{ path, src, not string }{
+		{"x.py", fn("seen = set()", "return seen"), fn("seen = clear()", "return seen")},
+		{"x.py", fn("return len(a) > 0"), fn("return len(a) >= 0")},
+		{"x.py", fn("return len(a) > 0"), fn("return len(a) < 0")},
+		{"x.py", fn("return unpack(a)[0]"), fn("return unpack(a)[1]")},
+		{"x.py", fn("a.x = b", "return a"), fn("return a")},
+		{"x.go", gof("return a >> 4"), gof("return 4 >> a")},
+		{"x.go", gof("for i := 0; i < a; i++ {\n\t\tb += i\n\t}\n\treturn b"), gof("for i := 0; i < a; i-- {\n\t\tb += i\n\t}\n\treturn b")},
+		{"x.js", "function f (a) {\n  return a.length - 1\n}\n", "function f (a) {\n  return a.length - 0\n}\n"},
+		{"x.js", "function f (a) {\n  for (let i = 0; i < 3; i++) { g(i) }\n}\n", "function f (a) {\n  for (let i = 0; i < 3; i--) { g(i) }\n}\n"},
+		{"x.py", fn("if a:\n"+strings.Repeat("        b += g(b)\n", 6), "return b"), fn("return b")},
+	} {
+		for _, name := range Operators() {
+			if slices.Contains(mutants(t, p, name, c.path, c.src), c.not) {
+				t.Errorf("%s makes\n%s", name, c.not)
+			}
+		}
+	}
+}
