@@ -161,3 +161,12 @@ func TestServiceThatDoesNotStart(t *testing.T) {
 		}
 	}
 }
+
+// Flags that a recipe overrules are named.
+func TestUnusedFlags(t *testing.T) {
+	r := &Recipe{Base: "debian:trixie", Services: []string{"a"}, Secrets: []string{"x"}}
+	o := Config{Image: "debian:trixie", Services: []string{"b"}, Secrets: []string{"x"}, SSH: []string{"default"}}
+	if got := strings.Join(o.unused(r), " "); got != "--service --ssh" {
+		t.Errorf("unused: %s", got)
+	}
+}

@@ -131,6 +131,9 @@ func (w *work) find(ctx context.Context) (*Attempt, error) {
 			return nil, err
 		}
 		w.o.Say("by the recipe %s", at)
+		if not := w.o.unused(r); len(not) > 0 {
+			w.o.Say("note: the recipe decides, and says otherwise than %s: write it there, or forget the recipe with --fresh", strings.Join(not, ", "))
+		}
 		a := w.attempt(ctx, "recipe", "it was there", nil, r)
 		if a.Stage != StageTest || a.Passed == 0 || a.tried.void != "" || a.tried.hung != "" {
 			return nil, w.failure(ctx, a)
@@ -161,6 +164,31 @@ func (w *work) find(ctx context.Context) (*Attempt, error) {
 		return nil, w.failure(ctx, best)
 	}
 	return best, nil
+}
+
+// unused are the flags that a recipe overrules.
+func (o *Config) unused(r *Recipe) []string {
+	var out []string
+	for _, f := range []struct {
+		name  string
+		other bool
+	}{
+		{"--image", o.Image != "" && o.Image != r.Base},
+		{"--dockerfile", o.Dockerfile != "" && o.Dockerfile != r.Dockerfile},
+		{"--subdir", o.Subdir != "" && o.Subdir != r.Subdir},
+		{"--service", len(o.Services) > 0 && !slices.Equal(o.Services, r.Services)},
+		{"--secret", lacks(r.Secrets, o.Secrets)},
+		{"--ssh", lacks(r.SSH, o.SSH)},
+	} {
+		if f.other {
+			out = append(out, f.name)
+		}
+	}
+	return out
+}
+
+func lacks(have, want []string) bool {
+	return slices.ContainsFunc(want, func(s string) bool { return !slices.Contains(have, s) })
 }
 
 // start is a plan and why it is one.
