@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/google/renameio/v2"
 	"github.com/pelletier/go-toml/v2"
 )
 
@@ -203,25 +204,7 @@ func WriteConfig(dir string, c Config) error {
 	if err != nil {
 		return fmt.Errorf("write %s: %w", filepath.Join(dir, configName), err)
 	}
-	f, err := os.CreateTemp(dir, "."+configName+".*")
-	if err != nil {
-		return fmt.Errorf("write %s: %w", configName, err)
-	}
-	defer os.Remove(f.Name())
-	_, err = f.Write(data)
-	if err == nil {
-		err = f.Chmod(0o644)
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), filepath.Join(dir, configName))
-	}
-	if err != nil {
+	if err := renameio.WriteFile(filepath.Join(dir, configName), data, 0o644); err != nil {
 		return fmt.Errorf("write %s: %w", configName, err)
 	}
 	return nil

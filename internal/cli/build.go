@@ -16,6 +16,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/google/renameio/v2"
+
 	"assay/internal/egress"
 	"assay/internal/image"
 	"assay/internal/image/dockerfile"
@@ -85,17 +87,8 @@ func (b *builder) keep(im image.Image, r *dockerfile.Record) error {
 	if err := os.MkdirAll(b.records, 0o755); err != nil {
 		return fmt.Errorf("keep the record of a build: %w", err)
 	}
-	f, err := os.CreateTemp(b.records, ".build-")
-	if err != nil {
+	if err := renameio.WriteFile(filepath.Join(b.records, "build-"+image.LayerID(im.ID).Short()+".json"), append(j, '\n'), 0o644); err != nil {
 		return fmt.Errorf("keep the record of a build: %w", err)
-	}
-	_, err = f.Write(append(j, '\n'))
-	err = errors.Join(err, f.Chmod(0o644), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), filepath.Join(b.records, "build-"+image.LayerID(im.ID).Short()+".json"))
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("keep the record of a build: %w", err), os.Remove(f.Name()))
 	}
 	return nil
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/google/renameio/v2"
+
 	"assay/internal/image"
 )
 
@@ -76,17 +78,17 @@ func (c *imageExportCmd) layout(ctx *boundCtx, a *app, g *grammar, s *image.Stor
 
 // writeWhole makes a file that is complete or not there.
 func writeWhole(path string, write func(io.Writer) error) (int64, error) {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	f, err := renameio.NewPendingFile(path, renameio.WithTempDir(filepath.Dir(path)), renameio.WithPermissions(0o644))
 	if err != nil {
 		return 0, err
 	}
-	defer os.Remove(f.Name())
+	defer f.Cleanup()
 	err = write(f)
 	n, serr := f.Seek(0, io.SeekEnd)
-	if err = errors.Join(err, serr, f.Chmod(0o644), f.Close()); err != nil {
+	if err = errors.Join(err, serr); err != nil {
 		return 0, err
 	}
-	return n, os.Rename(f.Name(), path)
+	return n, f.CloseAtomicallyReplace()
 }
 
 type imageInspectCmd struct {

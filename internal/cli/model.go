@@ -11,6 +11,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/google/renameio/v2"
+
 	"assay/internal/gateway"
 	"assay/internal/model"
 	"assay/internal/model/catalog"
@@ -296,17 +298,5 @@ func (a *app) writeSpoken(known map[string][]model.Dialect) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return err
 	}
-	tmp, err := os.CreateTemp(filepath.Dir(file), ".dialects-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(tmp.Name())
-	if _, err := tmp.Write(append(b, '\n')); err != nil {
-		tmp.Close()
-		return err
-	}
-	if err := tmp.Close(); err != nil {
-		return err
-	}
-	return os.Rename(tmp.Name(), file)
+	return renameio.WriteFile(file, append(b, '\n'), 0o600)
 }

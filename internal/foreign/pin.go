@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/google/renameio/v2"
 	"github.com/pelletier/go-toml/v2"
 
 	"assay/task"
@@ -176,19 +177,5 @@ func replace(file string, b []byte) error {
 	if !fi.Mode().IsRegular() {
 		return fmt.Errorf("%s is not a regular file", file)
 	}
-	return putWhole(file, b, fi.Mode().Perm())
-}
-
-// putWhole makes a file that is whole or as it was.
-func putWhole(file string, b []byte, mode os.FileMode) error {
-	tmp, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+"-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(tmp.Name()) // gone after the rename
-	_, err = tmp.Write(b)
-	if err = errors.Join(err, tmp.Chmod(mode), tmp.Sync(), tmp.Close()); err != nil {
-		return err
-	}
-	return os.Rename(tmp.Name(), file)
+	return renameio.WriteFile(file, b, fi.Mode().Perm())
 }

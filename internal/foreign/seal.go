@@ -19,6 +19,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/renameio/v2"
+
 	"assay/internal/image"
 	"assay/internal/job"
 	"assay/task"
@@ -284,5 +286,5 @@ func write(file string, v any) error {
 	if err != nil {
 		return err
 	}
-	return putWhole(file, append(b, '\n'), 0o644)
+	return renameio.WriteFile(file, append(b, '\n'), 0o644)
 }

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/google/renameio/v2"
+
 	"assay/internal/image"
 )
 
@@ -121,17 +123,5 @@ func (f *filter) write(file string) error {
 	for _, w := range f.bits {
 		b = binary.LittleEndian.AppendUint64(b, w)
 	}
-	tmp, err := os.CreateTemp(filepath.Dir(file), ".lines-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(tmp.Name()) // gone after the rename
-	_, err = tmp.Write(b)
-	if e := tmp.Close(); err == nil {
-		err = e
-	}
-	if err != nil {
-		return err
-	}
-	return os.Rename(tmp.Name(), file)
+	return renameio.WriteFile(file, b, 0o644)
 }

@@ -7,13 +7,14 @@ package proof
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"github.com/google/renameio/v2"
 
 	"assay/internal/image"
 	"assay/internal/leak"
@@ -151,22 +152,8 @@ func (p Proof) save(dir string) error {
 	if err != nil {
 		return err
 	}
-	if err := writeFile(dir, File, append(b, '\n')); err != nil {
+	if err := renameio.WriteFile(filepath.Join(dir, File), append(b, '\n'), 0o644); err != nil {
 		return fmt.Errorf("write proof: %w", err)
 	}
 	return nil
-}
-
-// writeFile puts a file beside or into a task, whole.
-func writeFile(dir, name string, b []byte) error {
-	tmp, err := os.CreateTemp(dir, "."+name+"-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(tmp.Name()) // gone after the rename
-	_, err = tmp.Write(b)
-	if err = errors.Join(err, tmp.Chmod(0o644), tmp.Sync(), tmp.Close()); err != nil {
-		return err
-	}
-	return os.Rename(tmp.Name(), filepath.Join(dir, name))
 }

@@ -2,7 +2,10 @@ package proof
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
+
+	"github.com/google/renameio/v2"
 
 	"assay/internal/grade/checks"
 	"assay/task"
@@ -31,7 +34,7 @@ func Quarantine(t *task.Task, ids []string) (int, error) {
 		}
 		slices.Sort(all)
 		all = slices.Compact(all)
-		if err := writeFile(dir, checks.QuarantineFile, checks.QuarantineText(all)); err != nil {
+		if err := renameio.WriteFile(filepath.Join(dir, checks.QuarantineFile), checks.QuarantineText(all), 0o644); err != nil {
 			return 0, fmt.Errorf("quarantine of %s: %w", t.Name, err)
 		}
 		if _, err := checks.Load(dir); err != nil {

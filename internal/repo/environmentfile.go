@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/google/renameio/v2"
 )
 
 // EnvironmentFile is an environment's name in its directory.
@@ -161,17 +163,7 @@ func WriteEnvironment(dir string, e *Environment) error {
 	if err := enc.Encode(e); err != nil {
 		return fmt.Errorf("write %s: %w", name, err)
 	}
-	f, err := os.CreateTemp(dir, ".environment-*")
-	if err != nil {
-		return fmt.Errorf("write %s: %w", name, err)
-	}
-	defer os.Remove(f.Name()) // gone if all went well
-	_, err = f.Write(compactInts(b.Bytes()))
-	err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), name)
-	}
-	if err != nil {
+	if err := renameio.WriteFile(name, compactInts(b.Bytes()), 0o644); err != nil {
 		return fmt.Errorf("write %s: %w", name, err)
 	}
 	return nil

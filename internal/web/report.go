@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/google/renameio/v2"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -112,31 +113,19 @@ func eachTrial(ctx context.Context, j *Job, f func(i int, t *Trial) error) error
 	return g.Wait()
 }
 
-// writeWhole writes a file beside its place and renames it there.
+// writeWhole makes a file that is complete or as it was.
 func writeWhole(path string, f func(io.Writer) error) (size int64, err error) {
-	tmp, err := os.CreateTemp(filepath.Dir(path), ".report-*")
+	tmp, err := renameio.NewPendingFile(path, renameio.WithPermissions(0o644))
 	if err != nil {
 		return 0, err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(tmp.Name()))
-		}
-	}()
+	defer tmp.Cleanup()
 	b := bufio.NewWriterSize(tmp, 64<<10)
-	err = f(b)
-	if err == nil {
-		err = b.Flush()
+	if err := errors.Join(f(b), b.Flush()); err != nil {
+		return 0, err
 	}
-	if err == nil {
-		err = tmp.Chmod(0o644)
+	if size, err = tmp.Seek(0, io.SeekCurrent); err != nil {
+		return 0, err
 	}
-	if err == nil {
-		size, err = tmp.Seek(0, io.SeekCurrent)
-	}
-	err = errors.Join(err, tmp.Close())
-	if err == nil {
-		err = os.Rename(tmp.Name(), path)
-	}
-	return size, err
+	return size, tmp.CloseAtomicallyReplace()
 }

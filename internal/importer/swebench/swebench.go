@@ -21,6 +21,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/google/renameio/v2"
+
 	"assay/internal/exchange"
 	"assay/internal/importer"
 )
@@ -128,11 +130,7 @@ func writeLayout(out string, l exchange.Layout) error {
 	if err != nil {
 		return err
 	}
-	temp := filepath.Join(out, layoutFile+".new")
-	if err := os.WriteFile(temp, append(b, '\n'), 0o644); err != nil {
-		return err
-	}
-	return os.Rename(temp, filepath.Join(out, layoutFile))
+	return renameio.WriteFile(filepath.Join(out, layoutFile), append(b, '\n'), 0o644)
 }
 
 // dirName is an instance's directory.

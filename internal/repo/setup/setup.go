@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/renameio/v2"
+
 	"assay/internal/grade/checks"
 	"assay/internal/image"
 	"assay/internal/image/dockerfile"
@@ -426,10 +428,10 @@ func (w *work) writeRecipe(r *Recipe) error {
 	if err != nil {
 		return err
 	}
-	if err := writeFile(filepath.Join(w.o.Out, RecipeFile), b); err != nil {
+	if err := renameio.WriteFile(filepath.Join(w.o.Out, RecipeFile), b, 0o644); err != nil {
 		return err
 	}
-	return writeFile(filepath.Join(w.o.Out, "Dockerfile"), []byte(r.dockerfileText(r.Base, w.s.Date)))
+	return renameio.WriteFile(filepath.Join(w.o.Out, "Dockerfile"), []byte(r.dockerfileText(r.Base, w.s.Date)), 0o644)
 }
 
 // log writes every attempt to setup.json.
@@ -447,19 +449,5 @@ func (w *work) log() error {
 	if err != nil {
 		return err
 	}
-	return writeFile(filepath.Join(w.o.Out, "setup.json"), b.Bytes())
-}
-
-// writeFile replaces a file in one step.
-func writeFile(name string, b []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(name), ".setup-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) // gone if all went well
-	_, err = f.Write(b)
-	if err = errors.Join(err, f.Chmod(0o644), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), name)
+	return renameio.WriteFile(filepath.Join(w.o.Out, "setup.json"), b.Bytes(), 0o644)
 }
