@@ -48,8 +48,8 @@ func (a *app) printFunnel(g *grammar, r *forge.Report, plan bool) error {
 			continue
 		}
 		line := fmt.Sprintf("%s: %.0f %% of its candidates are admitted", name, 100*float64(k.Proved)/float64(k.Proposed))
-		if left := k.Wanted - k.Standing; k.Wanted > 0 && r.PerHour > 0 {
-			line += fmt.Sprintf("; %d more would take about %s", max(0, left), seconds(float64(max(0, left))*3600/r.PerHour))
+		if left := k.Wanted - k.Standing; k.Wanted > 0 {
+			line += fmt.Sprintf("; %d more would take about %s", max(0, left), seconds(float64(max(0, left))*k.Seconds/float64(k.Proved)))
 		}
 		fmt.Fprintln(a.Stdout, line)
 	}

@@ -41,7 +41,7 @@ const (
 // dockerfile is the Dockerfile and the layer beside it: every engine makes the
 // broken state of them, removals included.
 func (m *made) dockerfile() (text, layer []byte, err error) {
-	s, err := stepsOf(m.broken, m.healthy, m.healthy, nil)
+	s, err := stepsOf(m.broken, m.healthy, m.healthy, nil, m.env.Workdir)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -52,7 +52,7 @@ func (m *made) dockerfile() (text, layer []byte, err error) {
 	if !root {
 		b.WriteString("USER root\n")
 	}
-	if lines := s.lines(); len(lines) > 0 {
+	if lines := s.lines(true); len(lines) > 0 {
 		fmt.Fprintf(&b, "RUN %s\n", strings.Join(lines, " && \\\n    "))
 	}
 	if len(s.rest)+len(s.above) > 0 {
@@ -72,19 +72,23 @@ func (m *made) dockerfile() (text, layer []byte, err error) {
 // get their old times; in a patch they are new, as an agent's work is.
 func (m *made) solution() (script, payload []byte, err error) {
 	where := map[string]string{}
-	s, err := stepsOf(m.broken, m.healthy, m.healthy, nil)
+	s, err := stepsOf(m.broken, m.healthy, m.healthy, nil, "")
 	if err != nil {
 		return nil, nil, err
 	}
 	for _, c := range s.copies {
 		where[c[0]] = c[1]
 	}
-	if s, err = stepsOf(m.back, m.state, m.healthy, where); err != nil {
+	spliced := "" // in a state the tools for it may be what is broken
+	if m.cand.Grade == GradePatch {
+		spliced = m.env.Workdir
+	}
+	if s, err = stepsOf(m.back, m.state, m.healthy, where, spliced); err != nil {
 		return nil, nil, err
 	}
 	var b bytes.Buffer
 	b.WriteString("#!/bin/sh\n# Made by assay forge: puts back what was changed.\nset -e\nPATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\nhere=$(dirname \"$0\")\n")
-	for _, l := range s.lines() {
+	for _, l := range s.lines(false) {
 		b.WriteString(l + "\n")
 	}
 	if len(s.rest) > 0 {

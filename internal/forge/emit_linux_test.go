@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"assay/internal/image"
@@ -49,6 +50,9 @@ func TestDockerfileBuildsTheBrokenState(t *testing.T) {
 			if err := f.bare(a); err != nil {
 				t.Fatal(err)
 			}
+			if df, err := os.ReadFile(filepath.Join(a.t.ImageDir(), "Dockerfile")); err != nil || strings.Contains(string(df), "tail -c") != (c.Name == "spliced") || strings.Contains(string(df), "head -c") != (c.Name == "spliced" || c.Name == "cut") {
+				t.Errorf("%s: %v\n%s", c.Name, err, df)
+			}
 			im, err := w.deps.Build(t.Context(), job.BuildRequest{Dir: a.t.ImageDir(), Resolve: w.deps.Resolve})
 			if err != nil {
 				t.Fatalf("%s: %v", c.Name, err)
@@ -74,6 +78,11 @@ func shapes() *hand {
 			panic(err)
 		}
 		file, dir, link := image.TypeFile, image.TypeDir, image.TypeSymlink
+		table, err := w.Tree.ReadFile("/app/table.txt", 1<<20)
+		if err != nil {
+			panic(err)
+		}
+		text := strings.Replace(string(table), "the one in the middle", "-- 100% \\n 'it'\n\"é\"", 1)
 		var out []Candidate
 		for name, d := range map[string]Delta{
 			"moved":   append(moved, Edit{Path: "/app/tests"}),
@@ -82,6 +91,8 @@ func shapes() *hand {
 			"modes":   {{Path: "/app/calc.py", Type: file, Mode: 0o4511, From: "/app/calc.py"}, {Path: "/app/tests", Type: dir, Mode: 0o500}},
 			"large":   {{Path: "/var/x/y/large", Type: file, Mode: 0o644, Data: big, Time: 1_500_000_000, Nanos: 5_000_000}},
 			"quoted":  {{Path: "/app/it's $HOME;x", Type: file, Mode: 0o644, Xattrs: map[string][]byte{"user.note": []byte("a\x00b")}}, {Path: "/app/README"}},
+			"spliced": {{Path: "/app/table.txt", Type: file, Mode: 0o644, Data: []byte(text)}},
+			"cut":     {{Path: "/app/table.txt", Type: file, Mode: 0o644, Data: []byte(text[:5000])}, {Path: "/app/README"}},
 			"pipe":    {{Path: "/app/README", Type: image.TypeFIFO, Mode: 0o600}},
 		} {
 			out = append(out, Candidate{Name: name, Grade: GradeState, Broken: d})

@@ -21,7 +21,8 @@ type Stage string
 const (
 	StageRejected Stage = "rejected"
 	StageAdmitted Stage = "admitted"
-	// StageRun is no candidate: a run of the forge has ended.
+	// StageRun is no candidate: a run of the forge has ended, or, with a
+	// generator, so much of its time was that one's.
 	StageRun Stage = "run"
 )
 

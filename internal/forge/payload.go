@@ -21,8 +21,9 @@ import (
 type steps struct {
 	copies  [][2]string // from, to: whole trees or files, as they are
 	removed []string
-	rest    Delta // that is unpacked
-	above   Delta // directories that are not changed, unpacked for their times
+	spliced []splice // files that change in one place
+	rest    Delta    // that is unpacked
+	above   Delta    // directories that are not changed, unpacked for their times
 }
 
 // smallCopy is how much content is rather packed than copied, in bytes: a line
@@ -31,8 +32,9 @@ const smallCopy = 4 << 10
 
 // stepsOf takes a complete delta with times apart. from is the tree that it is
 // applied to, healthy the one that contents are of; where maps a path whose
-// content is wanted to one that has it, metadata and all, in from.
-func stepsOf(d Delta, from, healthy *image.View, where map[string]string) (steps, error) {
+// content is wanted to one that has it, metadata and all, in from. Below the
+// directory splice, files may be spliced; "" is none.
+func stepsOf(d Delta, from, healthy *image.View, where map[string]string, splice string) (steps, error) {
 	var s steps
 	own := map[string]bool{}
 	for _, e := range d {
@@ -55,6 +57,14 @@ func stepsOf(d Delta, from, healthy *image.View, where map[string]string) (steps
 				s.removed = append(s.removed, e.Path)
 			}
 			if e.Type == "" {
+				continue
+			}
+		}
+		if splice != "" && strings.HasPrefix(e.Path, splice+"/") {
+			if one, ok, err := spliceOf(e, from, healthy); err != nil {
+				return s, err
+			} else if ok {
+				s.spliced = append(s.spliced, one)
 				continue
 			}
 		}
@@ -180,8 +190,9 @@ func (e Edit) tar(w *tar.Writer, healthy *image.View) error {
 	return err
 }
 
-// lines are the shell's part: what is copied and removed.
-func (s steps) lines() []string {
+// lines are the shell's part: what is copied, removed and spliced. timed gives
+// what is spliced its times.
+func (s steps) lines(timed bool) []string {
 	var out []string
 	for _, c := range s.copies {
 		out = append(out, "mkdir -p -- "+repo.Quote(path.Dir(c[1]))+" && cp -a -- "+repo.Quote(c[0])+" "+repo.Quote(c[1]))
@@ -198,6 +209,9 @@ func (s steps) lines() []string {
 	}
 	if line != "" {
 		out = append(out, line)
+	}
+	for _, p := range s.spliced {
+		out = append(out, p.line(timed))
 	}
 	return out
 }

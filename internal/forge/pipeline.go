@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"assay/internal/proof"
 	"assay/task"
@@ -47,10 +48,19 @@ func (d *feed) need() int {
 type outcome struct {
 	feeds []*feed
 	lost  int
+	spent map[string]float64 // seconds of the pump's time, by generator
+}
+
+// spend shares the time since begin out among the generators of a batch.
+func (o *outcome) spend(begin time.Time, batch []*attempt) {
+	each := time.Since(begin).Seconds() / float64(max(1, len(batch)))
+	for _, a := range batch {
+		o.spent[a.cand.Generator] += each
+	}
 }
 
 func (f *forge) run(ctx context.Context) (*outcome, error) {
-	o := &outcome{}
+	o := &outcome{spent: map[string]float64{}}
 	inner, cancel := context.WithCancelCause(ctx)
 	var wg sync.WaitGroup
 	wake := make(chan struct{}, 1)
@@ -134,6 +144,7 @@ func (f *forge) pump(ctx context.Context, o *outcome, wake <-chan struct{}) erro
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
+		begin := time.Now()
 		batch, err := f.collect(ctx, o, size)
 		if err != nil {
 			return err
@@ -142,6 +153,7 @@ func (f *forge) pump(ctx context.Context, o *outcome, wake <-chan struct{}) erro
 			if err := f.bite(ctx, o, batch); err != nil {
 				return err
 			}
+			o.spend(begin, batch)
 		}
 		proved, err := f.prove(ctx, o)
 		if err != nil {
@@ -308,6 +320,7 @@ func (f *forge) prove(ctx context.Context, o *outcome) (int, error) {
 	if len(batch) == 0 {
 		return 0, nil
 	}
+	defer o.spend(time.Now(), batch)
 	dir, err := os.MkdirTemp(f.tmp, "proof-")
 	if err != nil {
 		return 0, err

@@ -17,6 +17,7 @@ type Funnel struct {
 	Rejected map[string]int `json:"rejected"`           // by reason
 	Repeated int            `json:"repeated,omitempty"` // in this run, candidates equal to another
 	Ended    bool           `json:"ended"`              // it has no more
+	Seconds  float64        `json:"seconds"`            // that its candidates took, of all runs
 	// Sifting is of the last run in which it proposed: what was lost before it
 	// was a candidate.
 	Sifting *Sifting `json:"sifting,omitempty"`
@@ -50,6 +51,12 @@ func (f *forge) report(o *outcome, took time.Duration) *Report {
 	}
 	for i, rec := range f.ledger.all {
 		if rec.Stage == StageRun {
+			if rec.Generator != "" {
+				g := r.Generators[rec.Generator]
+				g.Seconds += rec.Seconds
+				r.Generators[rec.Generator] = g
+				continue
+			}
 			r.AllSeconds += rec.Seconds
 			for name, s := range rec.Sifted {
 				g := r.Generators[name]

@@ -78,6 +78,11 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	}
 	defer f.close()
 	run, err := f.run(ctx)
+	for _, d := range run.feeds {
+		if name := d.gen.Name(); run.spent[name] > 0 {
+			err = errors.Join(err, f.ledger.append(Record{Stage: StageRun, Generator: name, Seconds: run.spent[name]}))
+		}
+	}
 	if lerr := f.ledger.append(Record{Stage: StageRun, Seconds: time.Since(begin).Seconds(), Sifted: run.sifted()}); err == nil {
 		err = lerr
 	}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"assay/internal/agent/command"
@@ -37,6 +38,7 @@ func tiny() map[string]string {
 		"config.py":    "import pathlib\n\n\ndef read(key):\n    text = pathlib.Path(__file__).with_name('settings.ini').read_text()\n    return dict((k.strip(), int(v)) for k, v in (l.split('=') for l in text.splitlines()))[key]\n",
 		"settings.ini": "factor = 1\n",
 		"README":       "Sums of rows.\n",
+		"table.txt":    strings.Repeat("a row of the table\n", 400) + "the one in the middle\n" + strings.Repeat("another row\n", 400),
 		"tests/test_calc.py": `import unittest, calc
 
 

@@ -190,6 +190,8 @@ func recordOf(c task.Config) record {
 			if _, err := fmt.Sscan(strings.TrimSpace(s), &r.depth); err != nil {
 				r.depth = 0
 			}
+			// A chain is no longer than the faults it is of.
+			r.depth = min(max(r.depth, 0), len(r.operators))
 		}
 	}
 	return r

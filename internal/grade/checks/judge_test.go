@@ -189,6 +189,13 @@ func TestRules(t *testing.T) {
 		}},
 		{"counts", flagged(report.FlagCounts), trial.CauseVoid, nil},
 		{"exit", flagged(report.FlagExit), trial.CauseVoid, nil},
+		{"exit, and nothing passes", func(_ *Plan, o *Observation) {
+			o.Canary, o.Planted = nil, nil
+			o.Commands[0].Exit, o.Commands[0].Report = 4, &report.Report{Tests: tests("conftest=error/build"), Flags: []report.Flag{{Kind: report.FlagExit}, {Kind: report.FlagCut}}}
+		}, trial.CauseMissingTest, func(v Verdict) string { return want(v.Void, "") }},
+		{"exit, and something passes", func(_ *Plan, o *Observation) {
+			o.Commands[0].Exit, o.Commands[0].Report = 4, &report.Report{Tests: tests("conftest=error/build", "other"), Flags: []report.Flag{{Kind: report.FlagExit}}}
+		}, trial.CauseVoid, nil},
 		{"cut", flagged(report.FlagCut), trial.CauseVoid, func(v Verdict) string {
 			if v.Partial != 0 || v.Milestones[0].Reached || v.Outcome != trial.Inconclusive || v.Flags[0] != (Flag{Command: "unit", Kind: report.FlagCut}) {
 				return "a void verdict counts"

@@ -36,6 +36,8 @@ func (j *judge) doubt(format string, args ...any) {
 
 // distrust voids a run whose report cannot be read, contradicts itself or its
 // command's status, or is missing although the status says that all went well.
+// One in which no test passes, of a command that says so, too, earns nothing
+// whatever it hides: the runner could not begin, and that is a failure.
 func (j *judge) distrust(c Command, r Ran, run string) {
 	if c.Report == "" || r.NotStarted != "" || r.excused() {
 		return
@@ -49,6 +51,7 @@ func (j *judge) distrust(c Command, r Ran, run string) {
 		j.doubt("%s cannot be read", who)
 	case r.Report == nil && r.Exit == 0 && r.Signal == 0:
 		j.doubt("%s is not there, although the command ended with status 0", who)
+	case r.Report != nil && (r.Exit != 0 || r.Signal != 0) && !slices.ContainsFunc(r.Report.Tests, func(t report.Test) bool { return t.Status == report.Passed }):
 	case r.Report != nil:
 		told := false
 		for _, kind := range []report.FlagKind{report.FlagStray, report.FlagCut, report.FlagCounts, report.FlagExit} {
