@@ -220,7 +220,12 @@ func (f *forge) readmit(name, key string, facts map[string]any) error {
 	cand, _ := facts["candidate"].(string)
 	bad, _ := facts["fail_to_pass"].(int64)
 	fine, _ := facts["pass_to_pass"].(int64)
-	return f.ledger.append(Record{Key: key, Stage: StageAdmitted, Generator: gen, Name: cand, Built: true, Bitten: true, Task: name, Bytes: n, Fail: int(bad), Pass: int(fine), Level: string(proof.Quick)})
+	var p proof.Proof
+	if b, err := os.ReadFile(filepath.Join(f.cfg.Dir, name, proof.File)); err != nil || json.Unmarshal(b, &p) != nil {
+		p = proof.Proof{Level: proof.Quick} // somebody took it away; the task stands all the same
+	}
+	return f.ledger.append(Record{Key: key, Stage: StageAdmitted, Generator: gen, Name: cand, Built: true, Bitten: true, Task: name, Bytes: n, Fail: int(bad), Pass: int(fine),
+		Level: string(p.Level), Evidence: string(p.Evidence)})
 }
 
 // dirName is a task's directory: the environment's name and the candidate's,

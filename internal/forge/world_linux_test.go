@@ -2,6 +2,7 @@ package forge
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"os/exec"
@@ -96,6 +97,13 @@ func newWorld(t *testing.T) *world {
 	if err := os.Chmod(dir, 0o755); err != nil { // for the user that sandboxes of root run as
 		t.Fatal(err)
 	}
+	return worldIn(t, dir)
+}
+
+// worldIn is a world in a directory that is there, of this process or of
+// another one.
+func worldIn(t *testing.T, dir string) *world {
+	t.Helper()
 	st, err := image.Open(image.HostPath(filepath.Join(dir, "store")), image.Options{Volatile: true, Owner: ns.Owner()})
 	if err != nil {
 		t.Fatal(err)
@@ -113,7 +121,19 @@ func newWorld(t *testing.T) *world {
 			t.Error(err)
 		}
 	})
-	w := &world{t: t, images: st, dir: dir, env: tinyEnvironment(t, st)}
+	w := &world{t: t, images: st, dir: dir, env: &repo.Environment{}}
+	kept := filepath.Join(dir, "environment.json")
+	if text, err := os.ReadFile(kept); err == nil {
+		err = json.Unmarshal(text, w.env)
+		if err != nil {
+			t.Fatal(err)
+		}
+	} else {
+		w.env = tinyEnvironment(t, st)
+		if err := writeJSON(kept, w.env); err != nil {
+			t.Fatal(err)
+		}
+	}
 	resolve := func(_ context.Context, ref string) (image.Image, error) { return st.Resolve(ref) }
 	build := func(ctx context.Context, q job.BuildRequest) (image.Image, error) {
 		return dockerfile.Build(ctx, dockerfile.Options{Store: st, Backend: b, Dir: image.HostPath(q.Dir), Resolve: q.Resolve, Base: q.Base, UID: q.UID})
