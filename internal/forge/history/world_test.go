@@ -34,12 +34,13 @@ var made = sync.OnceValues(func() (string, error) {
 	return dir, err
 })
 
-func TestMain(m *testing.M) {
+// run runs the tests and removes what they made together.
+func run(m *testing.M) int {
 	code := m.Run()
 	if dir, err := made(); err == nil {
 		os.RemoveAll(dir)
 	}
-	os.Exit(code)
+	return code
 }
 
 // synthetic is a copy of it.
