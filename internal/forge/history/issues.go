@@ -26,7 +26,7 @@ type Issues map[string]Issue
 
 // Caps of an export, which strangers wrote.
 const (
-	maxExport = 512 << 20 // bytes
+	maxExport = 256 << 20 // bytes, a few times of which are in memory
 	maxIssues = 1_000_000
 	maxText   = 128 << 10 // bytes of one issue
 )
@@ -35,8 +35,11 @@ const (
 // list --json`), of GitLab (its interface, or a project's export), or of Jira
 // (a search's answer); an array, an object that holds one, one after another,
 // or one object a line.
-func ReadIssues(r io.Reader) (Issues, error) {
-	limited := &io.LimitedReader{R: r, N: maxExport}
+func ReadIssues(r io.Reader) (Issues, error) { return readIssues(r, maxExport) }
+
+func readIssues(r io.Reader, most int64) (Issues, error) {
+	limited := &io.LimitedReader{R: r, N: most}
+	big := fmt.Errorf("read issues: more than %d MB; split the export", most>>20)
 	d := json.NewDecoder(bufio.NewReaderSize(limited, 1<<20))
 	all := Issues{}
 	for {
@@ -44,12 +47,15 @@ func ReadIssues(r io.Reader) (Issues, error) {
 		err := d.Decode(&v)
 		if errors.Is(err, io.EOF) {
 			if limited.N <= 0 {
-				return nil, fmt.Errorf("read issues: more than %d MB; split the export", maxExport>>20)
+				return nil, big
 			}
 			if len(all) == 0 {
 				return nil, errors.New("read issues: no issue is in it; expected JSON of GitHub (number, title, body), GitLab (iid, title, description) or Jira (key, fields)")
 			}
 			return all, nil
+		}
+		if err != nil && limited.N <= 0 {
+			return nil, big
 		}
 		if err != nil {
 			return nil, fmt.Errorf("read issues: byte %d: %w", d.InputOffset(), err)
@@ -71,7 +77,7 @@ type record struct {
 	Description json.RawMessage `json:"description"`
 	PullRequest json.RawMessage `json:"pull_request"`
 	Labels      json.RawMessage `json:"labels"`
-	MergeStatus json.RawMessage `json:"merge_status"`
+	Source      json.RawMessage `json:"source_branch"` // of GitLab's merge requests
 	Fields      *struct {
 		Summary     string          `json:"summary"`
 		Description json.RawMessage `json:"description"`
@@ -136,7 +142,7 @@ func (all Issues) take(v json.RawMessage, depth int) error {
 }
 
 func (x record) issue() (Issue, bool) {
-	is := Issue{Title: x.Title, Labels: labels(x.Labels), Pull: len(x.PullRequest) > 0 && string(x.PullRequest) != "null" || len(x.MergeStatus) > 0}
+	is := Issue{Title: x.Title, Labels: labels(x.Labels), Pull: len(x.PullRequest) > 0 && string(x.PullRequest) != "null" || len(x.Source) > 0}
 	body := x.Body
 	switch {
 	case x.Fields != nil && x.Key != "":
@@ -150,6 +156,9 @@ func (x record) issue() (Issue, bool) {
 		return is, false
 	}
 	is.Body = clip(plain(body), maxText)
+	if x.Fields != nil && len(body) > 0 && body[0] == '"' {
+		is.Body = markdown(is.Body)
+	}
 	is.Title = clip(strings.Join(strings.Fields(is.Title), " "), 500)
 	is.Images = images(is.Body)
 	return is, true
