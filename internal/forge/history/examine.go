@@ -307,7 +307,7 @@ func (x *miner) proposal(m *mined) proposal {
 // word adds the statement and the provenance.
 func (x *miner) word(p *proposal, source []*site, tests []change, patch map[string]change, k known) {
 	m := p.m
-	t := tell(m, changesOf(source), logLines(m, patch), x.g.Issues, newStripper(changesOf(source), x.people))
+	t := tell(m, changesOf(source), slices.Concat(k.changed, k.fresh), logLines(m, patch), x.g.Issues, newStripper(changesOf(source), x.people))
 	p.Statement = t.Statement
 	if t.Title != "" {
 		p.Statement.Hints = hints(changesAt(source), k.changed)

@@ -63,6 +63,25 @@ func TestWikiIsStripped(t *testing.T) {
 	}
 }
 
+// What a message says of its own making is no part of what is asked.
+func TestMessagesAskOnly(t *testing.T) {
+	s := newStripper(nil, strings.NewReplacer())
+	for was, want := range map[string]string{
+		"Fix gorilla#739: Fixed handling of invalid query params": "Fixed handling of invalid query params",
+		"as before the change of https://example.org/c/1. It is":  "as before the change. It is",
+		"Follow-up to o/p#12.":                      "Follow-up.",
+		"C# 12 and item #one of x/y.z stay to see.": "C# 12 and item #one of x/y.z stay to see.",
+	} {
+		if got, _ := s.clean(was); got != want {
+			t.Errorf("%q: %q, want %q", was, got, want)
+		}
+	}
+	body := "Completions change os.Args.\n\nCopy the slice at the top of getCompletions.\n\n* Add more tests for it\n\n* Update README\n\nMake it easy to call others."
+	if got, n := asked(body, []string{"getCompletions", "Args"}); n != 3 || got != "Completions change os.Args.\n\nMake it easy to call others." {
+		t.Errorf("%d: %q", n, got)
+	}
+}
+
 func TestIssuesHaveLimits(t *testing.T) {
 	long := `[{"number": 1, "title": "` + strings.Repeat("t", 2000) + `", "body": "` + strings.Repeat("é", maxText) + `"}]`
 	all, err := ReadIssues(strings.NewReader(long))

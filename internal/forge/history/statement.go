@@ -36,7 +36,7 @@ var (
 // tell words a task's statement from what people wrote about the change: the
 // issue that it closed, the changelog's entry, the message, in this order. One
 // that says too little is left empty: the forge words it by the failures.
-func tell(m *mined, source []change, logs []string, issues Issues, s *stripper) told {
+func tell(m *mined, source []change, names, logs []string, issues Issues, s *stripper) told {
 	refs := references(m.message)
 	t := told{}
 	for _, r := range refs {
@@ -66,6 +66,9 @@ func tell(m *mined, source []change, logs []string, issues Issues, s *stripper) 
 	t.taken += n
 	if t.from == "message" {
 		t.Body = byDoing.ReplaceAllString(t.Body, "")
+		var n int
+		t.Body, n = asked(t.Body, names)
+		t.taken += n
 	}
 	if t.Body == "" {
 		t.Body = t.Title
@@ -79,6 +82,28 @@ func tell(m *mined, source []change, logs []string, issues Issues, s *stripper) 
 		t.title, t.Statement, t.from = t.Title, forge.Statement{}, "message and failures"
 	}
 	return t
+}
+
+var (
+	doing    = regexp.MustCompile(`^\s*(?:[-*]\s+)?(?:Also,?\s+)?(?i:add|use|copy|move|change|make|replace|remove|introduce|call|pass|check|set|wrap|convert|rename|switch|store|keep|rewrite|refactor|extract|update|simplify|guard)s?\s`)
+	aboutOwn = regexp.MustCompile(`(?i)^\s*(?:[-*]\s+)?(?:\[?docs?\b|(?:also,?\s+)?(?:this (?:commit|patch|change|pr|mr) )?(?:also )?(?:add|update|fix|extend|improve|rename)(?:s|ed)?\s+(?:(?:a|an|the|some|more|new|unit|regression|another)\s+)*(?:tests?|docs?|documentation|docstrings?|examples?|changelog|readme)\b)`)
+)
+
+// asked leaves of a message what is wanted: paragraphs and points that say what
+// the author did to a named thing of the code, or to tests and texts, are about
+// the solution. The first one is what the commit is for, and stays.
+func asked(body string, names []string) (string, int) {
+	var keep []string
+	taken := 0
+	for i, p := range strings.Split(body, "\n\n") {
+		named := doing.MatchString(p) && slices.ContainsFunc(names, func(n string) bool { return len(n) > 3 && hasWord([]byte(p), n) })
+		if i > 0 && (named || aboutOwn.MatchString(p)) && !strings.Contains(p, "```") {
+			taken++
+			continue
+		}
+		keep = append(keep, p)
+	}
+	return strings.Join(keep, "\n\n"), taken
 }
 
 // fewWords is how many words a message needs to stand alone; below, what the

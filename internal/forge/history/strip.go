@@ -46,12 +46,12 @@ var (
 	answers   = regexp.MustCompile(`(?i)\b(solution|fix|patch|workaround|proposed|proposal|suggested|implementation|root cause|cause|checklist|additional links|related|references?|other comments|ai (generat|assist)\w*|disclosure|release notes?|testing|how (has )?this|changes|how (it|this) (works|was fixed))\b`)
 	imageMark = regexp.MustCompile(`!\[[^\]]*\]\([^)]*\)|(?i)<img[^>]*>|!\S+\.(?:png|jpe?g|gif)(?:\|[^!]*)?!`)
 	link      = regexp.MustCompile(`\[([^\]\n]*)\]\(\s*[a-z]+://[^)\s]*[^)]*\)`)
-	address   = regexp.MustCompile(`<?\b(?:https?|ftp|git|ssh)://[^\s<>()\]"'` + "`" + `]+>?|\bwww\.[^\s<>()]+`)
+	address   = regexp.MustCompile(`<?\b(?:https?|ftp|git|ssh)://[^\s<>()\]"'` + "`" + `]*[^\s<>()\]"'` + "`" + `.,;:!?]>?|\bwww\.[^\s<>()]+`)
 	email     = regexp.MustCompile(`<?[\w.+-]+@[\w-]+(?:\.[\w-]+)+>?`)
 	hash      = regexp.MustCompile(`(?i)(?:\b(?:in |by |with |since |from )?(?:commit|revision|changeset|rev|sha)s?:?\s+)?\b[0-9a-f]{7,64}\b`)
 	lineNo    = regexp.MustCompile(`(\.[A-Za-z]{1,5})(?::\d+(?::\d+)?\b|#L\d+(?:-L?\d+)?|\(\d+(?:,\d+)?\))`)
 	lineWord  = regexp.MustCompile(`(?i),?\s*\b(?:on |at |in )?lines?\s+\d+(?:\s*(?:-|to|and|–)\s*\d+)?`)
-	issueRef  = regexp.MustCompile(`(?i)\s*[\(\[]?(?:\b(?:fix(?:e[sd])?|close[sd]?|resolve[sd]?|refs?|see|re|addresses|by|in|from|with|since|for|issue|bug|pr|ticket|pull request):?\s+)*(?:\B#\d+|\bgh-\d+|\bbpo-\d+)(?:\s*(?:,|and|&)\s*(?:#\d+|gh-\d+))*[\)\]]?`)
+	issueRef  = regexp.MustCompile(`(?i)\s*[\(\[]?(?:\b(?:fix(?:e[sd])?|close[sd]?|resolve[sd]?|refs?|see|re|addresses|by|in|from|with|since|for|issue|bug|pr|ticket|pull request):?\s+)*(?:(?:[\w.-]+/)?[\w.-]*\w#\d+|\B#\d+|\bgh-\d+|\bbpo-\d+)(?:\s*(?:,|and|&)\s*(?:#\d+|gh-\d+))*[\)\]]?`)
 	handle    = regexp.MustCompile(`(^|[\s(,])@[A-Za-z\d](?:[A-Za-z\d-]{0,38})\b`)
 	thanks    = regexp.MustCompile(`(?i)\s*[\(,;-]?\s*\b(?:thanks,?(?: to)?|thank you,?|reported by|patch by|contributed by|courtesy of|credits? to|h/t|based on (?:a |the )?(?:patch|work) by|authored by|written by|found by|noticed by|spotted by|discovered by)\s+(?:@?[A-Z][\w.'-]*)(?:\s+(?:van|von|de|der)?\s*[A-Z][\w.'-]*){0,3}\)?[.!]?`)
 	roles     = regexp.MustCompile(`(?i)[{:](?:gh|gh-)?(?:issue|pr|bug|pull|user|commit|cve|mr|contributor|ticket)s?[}:]\x60[^\x60]*\x60,?`)
@@ -63,6 +63,7 @@ var (
 	blank     = regexp.MustCompile(`\n{3,}`)
 	empties   = regexp.MustCompile(`\(\s*\)|\[\s*\]`)
 	spaces    = regexp.MustCompile(`([^\s])[ \t]{2,}`)
+	dangling  = regexp.MustCompile(`(?i)(?:^|\s+)(?:to|of|by|in|from|with|since|see|at|per|via|for)\s*([.!])(\s|$)`) // what stood behind it was taken out
 	hanging   = regexp.MustCompile(`\s+([,.;:!?])(\s|$)`)
 )
 
@@ -188,6 +189,8 @@ func (s *stripper) prose(l string) (string, int) {
 	l = empties.ReplaceAllString(l, "")
 	l = spaces.ReplaceAllString(l, "$1 ")
 	l = hanging.ReplaceAllString(l, "$1$2")
+	l = dangling.ReplaceAllString(l, "$1$2")
+	l = strings.TrimPrefix(strings.TrimSpace(l), ": ")
 	l = indent + strings.TrimSpace(l)
 	if strings.Trim(l, " \t-*#>.,:;()[]") == "" {
 		l = ""
