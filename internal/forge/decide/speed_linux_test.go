@@ -27,7 +27,7 @@ var swaps = []struct {
 	{regexp.MustCompile(` and `), " or "}, {regexp.MustCompile(` or `), " and "}, {regexp.MustCompile(` && `), " || "}, {regexp.MustCompile(` \|\| `), " && "},
 	{regexp.MustCompile(`\b[Tt]rue\b`), "false"}, {regexp.MustCompile(`\b[Ff]alse\b`), "true"}, {regexp.MustCompile(`\bnot `), ""},
 	{regexp.MustCompile(` 0\b`), " 1"}, {regexp.MustCompile(`\b1\b`), "2"}, {regexp.MustCompile(`\breturn nil\b`), "panic(0)"},
-	{regexp.MustCompile(`\bif (!?[a-z][\w.]*)(:| \{)`), "if !($1)$2"}, {regexp.MustCompile(`\bNone\b`), `""`}, {regexp.MustCompile(`""`), `"XX"`},
+	{regexp.MustCompile(`\bif (!?[a-z][\w.]*)(:| \{)`), "if !($1)$2"}, {regexp.MustCompile(`\bis None\b`), "is not None"}, {regexp.MustCompile(`\bis not None\b`), "is None"}, {regexp.MustCompile(`\breturn None\b`), "return 0"}, {regexp.MustCompile(`""`), `"XX"`},
 	{regexp.MustCompile(`\bbreak\b`), "continue"}, {regexp.MustCompile(`\bcontinue\b`), "break"},
 }
 
@@ -83,7 +83,7 @@ func measuredProjects() []measured {
 		{"gorilla-mux", "ENV PATH=/usr/local/go/bin:/usr/bin:/bin GOPROXY=off GOTOOLCHAIN=local GOFLAGS=-buildvcs=false\nRUN go test -count=1 ./... >/dev/null 2>&1; true",
 			suiteCommand("unit", "go test -json -count=1 ./...", "go-test"), []string{"*.go"}, []string{"/usr/local/go/bin/go"}},
 		{"humantime", "ENV PATH=/usr/bin:/bin CARGO_NET_OFFLINE=true HOME=/root\nRUN rm -f Cargo.lock && cargo test -q --no-run",
-			suiteCommand("unit", "cargo test --no-fail-fast 2>&1", "cargo-test"), []string{"src/*.rs"}, []string{"/usr/bin/cargo"}},
+			suiteCommand("unit", "cargo test --no-fail-fast 2>&1", "cargo-test"), []string{"src/duration.rs", "src/wrapper.rs"}, []string{"/usr/bin/cargo"}},
 		{"express", "", mocha, []string{"lib/utils.js", "lib/router/layer.js"}, []string{"/usr/bin/node"}},
 	}
 }
@@ -116,32 +116,60 @@ func TestMutationSpeed(t *testing.T) {
 					changes = append(changes, textMutants(rel, string(b))...)
 				}
 			}
-			first := w.timed(p.name, Config{Concurrent: 2}, changes)
+			d := w.decider(Config{Concurrent: 2})
+			first := w.timed(d, p.name, thin(changes, mostMeasured))
 			if os.Getenv("ASSAY_SPEED_ONCE") != "" {
 				return
 			}
-			again := w.timed(p.name+" again", Config{Concurrent: 2}, changes)
-			for id, v := range first {
-				if again[id].Class != v.Class {
-					t.Errorf("%s: %s, and then %s\n%s\n%s", id, v.Class, again[id].Class, v.Output, again[id].Output)
-				}
-			}
+			w.again(d, p.name, thin(changes, mostMeasured), first)
 			w.reproved(first, 20)
 		})
 	}
 }
 
-func (w *world) timed(name string, c Config, changes []Change) map[string]Verdict {
+// mostMeasured is how many changes of a project are decided.
+const mostMeasured = 240
+
+// thin takes n of changes, evenly spread.
+func thin(changes []Change, n int) []Change {
+	if len(changes) <= n {
+		return changes
+	}
+	out := make([]Change, n)
+	for i := range out {
+		out[i] = changes[i*len(changes)/n]
+	}
+	return out
+}
+
+// timed prints a line of scripts/mutation-speed: with all that a decider has to
+// set up.
+func (w *world) timed(d *Decider, name string, changes []Change) map[string]Verdict {
 	began := time.Now()
-	got := w.decide(c, changes...)
+	got := w.decided(d, changes)
 	took := time.Since(began)
 	count := map[Class]int{}
 	for _, v := range got {
 		count[v.Class]++
 	}
 	load, _ := os.ReadFile("/proc/loadavg")
-	fmt.Printf("%s: %d decided in %.1f s: %.0f a minute; %v; load %s", name, len(got), took.Seconds(), float64(len(got))/took.Minutes(), count, load)
+	fmt.Printf("speed\t%s\tassay\t%d\t%.1f\t%.0f\t%s\n", name, len(got), took.Seconds(), float64(len(got))/took.Minutes(), strings.Fields(string(load) + " ?")[0])
+	fmt.Printf("%s: %v\n", name, count)
 	return got
+}
+
+// again decides changes a second time, with caches and processes that are warm
+// now, and expects the same.
+func (w *world) again(d *Decider, name string, changes []Change, first map[string]Verdict) {
+	same := 0
+	for id, v := range w.decided(d, changes) {
+		if v.Class == first[id].Class {
+			same++
+		} else {
+			w.t.Errorf("%s: %s, and then %s\n%s\n%s", id, first[id].Class, v.Class, first[id].Output, v.Output)
+		}
+	}
+	fmt.Printf("%s again: %d of %d alike\n", name, same, len(first))
 }
 
 // reproved applies patches with git to a clean copy and runs the suite's own
@@ -179,7 +207,7 @@ func (w *world) reproved(got map[string]Verdict, n int) {
 	}
 	right := 0
 	for id, v := range w.decide(Config{Concurrent: 2, Cold: true}, changes...) {
-		if v.Class == got[id].Class {
+		if (v.Class == Survived) == (got[id].Class == Survived) && v.Class != Lost {
 			right++
 		} else {
 			w.t.Errorf("%s: %s, and %s on a clean copy\n%s", id, got[id].Class, v.Class, v.Patch)

@@ -157,14 +157,25 @@ func (w *world) measure() {
 // decide decides changes and gives the verdicts by id.
 func (w *world) decide(c Config, changes ...Change) map[string]Verdict {
 	w.t.Helper()
+	return w.decided(w.decider(c), changes)
+}
+
+// decider is closed when the test ends.
+func (w *world) decider(c Config) *Decider {
+	w.t.Helper()
 	c.Env, c.Images, c.Backend, c.Say = w.env, shared.images, shared.backend, w.t.Logf
 	d, err := New(w.t.Context(), c)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	defer d.Close()
+	w.t.Cleanup(func() { d.Close() })
+	return d
+}
+
+func (w *world) decided(d *Decider, changes []Change) map[string]Verdict {
+	w.t.Helper()
 	got := map[string]Verdict{}
-	err = d.Decide(w.t.Context(), slices.Values(changes), func(v Verdict) error {
+	err := d.Decide(w.t.Context(), slices.Values(changes), func(v Verdict) error {
 		got[v.ID] = v
 		return nil
 	})
