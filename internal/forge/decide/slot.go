@@ -193,6 +193,12 @@ func (s *slot) second(ctx context.Context, d driver, c *command, j *job, r *requ
 			break
 		}
 		null, err := once(ctx, d, &request{tests: open})
+		if err == nil && null.timedOut {
+			null, err = once(ctx, d, &request{tests: open, alone: true})
+		}
+		if err == nil && null.timedOut {
+			err = errors.New("the healthy tree does not end within its limit")
+		}
 		if err != nil {
 			return false, err
 		}

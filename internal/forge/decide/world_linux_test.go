@@ -137,6 +137,11 @@ func (w *world) measure() {
 		if err != nil || o.broken != "" || o.crashed != "" || o.timedOut {
 			w.t.Fatalf("the healthy suite: %v %+v", err, o)
 		}
+		for i := range w.env.Suite.Commands {
+			if x := &w.env.Suite.Commands[i]; x.Name == c.Name {
+				x.BaselineMillis = float64(o.took.Milliseconds())
+			}
+		}
 		for _, id := range slices.Sorted(maps.Keys(o.status)) {
 			st := repo.Failing
 			if o.status[id] == report.Passed {
