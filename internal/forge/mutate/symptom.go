@@ -27,8 +27,8 @@ func (s symptom) vague() bool { return s.kind == "" }
 func (d *describer) symptom(f forge.Failure) symptom {
 	s := symptom{topic: topic(f.ID), id: f.ID, file: f.File, rank: 3}
 	message := plain(f.Message)
-	if message == "" {
-		message = plain(printed(d.seen.Output))
+	if message == "" && (f.Status != "missing" || d.seen.Mute) {
+		message = plain(printed(d.seen.Output)) // of a test that never began it is about others
 	}
 	kind, want, got := classify(message)
 	fits := short(want) && short(got) && !d.tells(want+" "+got)
@@ -79,6 +79,9 @@ func (d *describer) symptom(f forge.Failure) symptom {
 	}
 	if kind == "differs" && len(want)+len(got) < 24 && len(message) > len(want)+len(got)+40 {
 		s.said = firstLines(detail(message), 3) // which says of what
+	}
+	if f.Status == "missing" && s.vague() {
+		s.rank = 4
 	}
 	s.said = d.clean(s.said)
 	return s
@@ -195,7 +198,7 @@ func printed(s string) string {
 	return strings.Join(out, "\n")
 }
 
-var passes = regexp.MustCompile(`^(ok|PASS|--- PASS|=== |PASSED)\b|\bPASSED$|\.\.\. ok$|^[.sxF]+ *(\[ *\d+%\])?$`)
+var passes = regexp.MustCompile(`^(ok|PASS|--- PASS|=== |PASSED)\b|\bPASSED$|\.\.\. ok$|^TAP version|^# |^1\.\.\d+$|^[.sxF]+ *(\[ *\d+%\])?$`)
 
 // asserts are errors that a test itself makes: they say nothing of the code's.
 var asserts = regexp.MustCompile(`(^|\.)(AssertionError|AssertionFailedError|ComparisonFailure|MultipleFailuresError)$`)
