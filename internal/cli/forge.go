@@ -308,15 +308,27 @@ func (c *forgeFlags) ship(ctx *boundCtx, a *app, g *grammar, r *rooms, env *repo
 	if c.Plan {
 		return nil
 	}
+	im, err := r.images.Resolve(env.Image)
+	if err != nil {
+		return err
+	}
 	if c.Push != "" {
-		push := imagePushCmd{Name: env.Image, Ref: c.Push, Quiet: true, registryFlags: c.registryFlags}
-		if err := push.Run(ctx, a, g); err != nil {
+		client, end, err := a.registry(g, r.images, c.registryFlags, true)
+		if err != nil {
 			return err
 		}
+		p, err := client.Push(ctx, im, c.Push)
+		end()
+		if err != nil {
+			return err
+		}
+		if err := job.RecordPushed(out, im, p.Ref); err != nil {
+			return err
+		}
+		a.say("%s is %s", env.Image, p.Ref)
 	}
-	im, err := r.images.Resolve(env.Image)
-	if err != nil || !c.Images || len(im.Binds) > 0 {
-		return err
+	if !c.Images || len(im.Binds) > 0 {
+		return nil
 	}
 	dir := filepath.Join(out, filepath.FromSlash(job.ShippedDir), job.ShippedName(env.Image))
 	if _, err := os.Stat(filepath.Join(dir, job.LayersFile)); err == nil {

@@ -294,7 +294,9 @@ func writeTar(ctx context.Context, all []part, w io.Writer) error {
 }
 
 // ExportDir writes an image as an OCI layout that is a directory, which must
-// not be there or be empty. It appears when it is complete.
+// not be there or be empty. It appears when it is complete. Docker's own
+// manifest.json is in it, so that `tar -C DIR -c . | docker load` works without
+// assay, and with engines that know no layouts.
 func (s *Store) ExportDir(ctx context.Context, im Image, dir HostPath) error {
 	if err := s.exportDir(ctx, im, string(dir)); err != nil {
 		return fmt.Errorf("export %s: %w", im.Name, err)
@@ -308,7 +310,7 @@ func (s *Store) exportDir(ctx context.Context, im Image, dir string) error {
 		return err
 	}
 	defer o.Close()
-	all, err := o.parts(im.Name, FormatOCI)
+	all, err := o.parts(im.Name, FormatDocker)
 	if err != nil {
 		return err
 	}

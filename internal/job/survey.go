@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 
@@ -128,6 +129,7 @@ func (s *survey) look(ctx context.Context, n *ImageNeed) {
 	}
 	here, err := s.deps.Resolve(ctx, n.Name)
 	var missing *image.MissingError
+	pushed, _ := pushedAs(n.context, n.Name)
 	switch {
 	case err == nil:
 		n.State, n.Digest = ImageHere, registryDigest(here, n.Name)
@@ -135,6 +137,9 @@ func (s *survey) look(ctx context.Context, n *ImageNeed) {
 		n.State, n.Error = ImageMissing, err.Error()
 	case shippedAt(n.context, n.Name) != "":
 		n.State = ImageShipped
+	case pushed != "":
+		n.State = ImageFetch
+		_, n.Digest, _ = strings.Cut(pushed, "@")
 	case n.fallback != "":
 		if _, err := s.deps.Resolve(ctx, n.fallback); err != nil {
 			n.State, n.Error = ImageMissing, err.Error()

@@ -23,7 +23,7 @@ func (r *runs) leaks(ctx context.Context) ([]leak.Result, error) {
 		return out, nil
 	}
 	byImage := map[string][]int{}
-	golds := make([]*leak.Gold, len(r.cfg.Tasks))
+	golds, seen := make([]*leak.Gold, len(r.cfg.Tasks)), make([]*leak.Gold, len(r.cfg.Tasks))
 	for i, t := range r.cfg.Tasks {
 		tr := r.gold(t)
 		if tr == nil || tr.Record.Image.ID == "" {
@@ -37,6 +37,10 @@ func (r *runs) leaks(ctx context.Context) ([]leak.Result, error) {
 			out[i].Notes = append(out[i].Notes, "the solution is too small to be looked for")
 			continue
 		}
+		if r.cfg.merged(t) {
+			seen[i] = g
+			continue
+		}
 		golds[i] = g
 		byImage[tr.Record.Image.ID] = append(byImage[tr.Record.Image.ID], i)
 	}
@@ -45,8 +49,8 @@ func (r *runs) leaks(ctx context.Context) ([]leak.Result, error) {
 		return nil, err
 	}
 	s := &leak.Scanner{Store: r.deps.Images, Git: r.cfg.Git, Cache: r.cfg.Cache, Shared: func(id image.LayerID) bool { return shared[id] }}
-	if r.cfg.Merged {
-		return out, r.seen(ctx, s, golds, out)
+	if err := r.seen(ctx, s, seen, out); err != nil {
+		return nil, err
 	}
 	for id, tasks := range byImage {
 		im, err := job.ImageOf(r.goldDir, image.ID(id))
@@ -151,6 +155,14 @@ func texts(dir string) ([]string, error) {
 	return lines, err
 }
 
+// merged reports whether a task's solution is looked for in what can be seen of
+// its image alone. So it is for all tasks of the forge, whoever proves them:
+// they share a healthy image, which holds every solution below whiteouts.
+func (c Config) merged(t *task.Task) bool {
+	_, forged := t.Config.Metadata.Assay.Rest["forge"].(map[string]any)
+	return c.Merged || forged
+}
+
 // seen looks for all solutions at once in what can be seen of their images.
 func (r *runs) seen(ctx context.Context, s *leak.Scanner, golds []*leak.Gold, out []leak.Result) error {
 	var images []image.Image
@@ -165,6 +177,9 @@ func (r *runs) seen(ctx context.Context, s *leak.Scanner, golds []*leak.Gold, ou
 			return fmt.Errorf("prove: %w", err)
 		}
 		images, some, at = append(images, im), append(some, g), append(at, i)
+	}
+	if len(some) == 0 {
+		return nil
 	}
 	got, err := s.ScanMerged(ctx, images, some)
 	if err != nil {

@@ -40,6 +40,7 @@ type Config struct {
 	// Merged looks for the solution in what can be seen of the image, not in what
 	// a layer above hides. Of a task that is graded by its state only git's
 	// objects count then: what its solution puts back must survive somewhere.
+	// Tasks of the forge are looked at so in any case.
 	Merged  bool
 	Git     string         // the program, to look into repositories; empty: there is none
 	Cache   image.HostPath // of what shared layers hold; empty: none
@@ -84,7 +85,7 @@ func Prove(ctx context.Context, cfg Config, deps job.Deps) ([]Proof, error) {
 		if err != nil {
 			return proofs, err
 		}
-		p.addLeaks(leaks[i], cfg.Merged && t.Key(0).Grade == task.GradeState)
+		p.addLeaks(leaks[i], cfg.merged(t) && t.Key(0).Grade == task.GradeState)
 		proofs = append(proofs, p)
 	}
 	if cfg.Level == Full {

@@ -347,6 +347,8 @@ func ownTest(name, line, dir string) RecipeTest {
 		use, program, rest = "pytest", "python3", 1
 	case at("python", "-m", "pytest"), at("python3", "-m", "pytest"):
 		use, program, rest = "pytest", f[0], 3
+	case at("python", "-m", "unittest"), at("python3", "-m", "unittest"):
+		use, program, rest = "unittest", f[0], 3
 	case at("cargo", "test"):
 		use, program, rest = "cargo", "cargo", 2
 	case at("go", "test") && !slices.Contains(f, "-json"):
