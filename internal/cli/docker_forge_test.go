@@ -99,9 +99,9 @@ func (w forgeWorld) docker(args ...string) string {
 // oracleAndNop runs a set, and wants gold to pass everywhere and nothing else.
 func (w forgeWorld) oracleAndNop(set string, tasks int) {
 	w.Helper()
-	w.assay(0, "run", "-q", "-p", set, "-a", "oracle", "-a", "nop", "-n", "2", "-o", w.dir, "--job-name", w.store, "--no-report")
+	w.assay(0, "run", "-q", "-p", set, "-a", "oracle", "-a", "nop", "-n", "2", "-o", w.dir, "--job-name", "job-"+w.store, "--no-report")
 	left := map[string]int{"oracle": tasks, "nop": tasks}
-	got := w.assay(0, "job", "show", filepath.Join(w.dir, w.store), "--trials", "--json")
+	got := w.assay(0, "job", "show", filepath.Join(w.dir, "job-"+w.store), "--trials", "--json")
 	for line := range strings.Lines(got) {
 		for agent, want := range map[string]string{"oracle": `"finished","outcome":"pass"`, "nop": `"finished","outcome":"fail"`} {
 			if strings.Contains(line, `"agent":"`+agent+`"`) && strings.Contains(line, want) {
