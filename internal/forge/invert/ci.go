@@ -28,6 +28,7 @@ func ci() []Operator {
 	return []Operator{
 		leaked,
 		chosen(op(100, "lfs-pointer", Git, FileState, 5, "what a checkout left"), lfsPointer),
+		chosen(op(100, "submodule-empty", Git, FileState, 5, "what a checkout left"), emptySubmodule),
 		rewritten(op(0, "ci-config", Any, Config, 4, "the pipeline's configuration"), pipelines, pipelineDrift),
 		rewritten(op(0, "credential-netrc", Any, Config, 4, credentials), homeFiles(".netrc"), netrcDrift),
 		rewritten(op(0, "credential-ssh-config", Any, Config, 5, credentials), homeFiles(".ssh/config"), sshDrift),
@@ -64,6 +65,32 @@ func lfsPointer(g *Ground) []choice {
 			d := g.Write(path.Join(store, "objects", id[:2], id[2:4], id), b)
 			d = append(d, g.Write("/etc/gitconfig", []byte(gitWith(was, "lfs", "storage", store)))...)
 			return append(d, g.Write(p, fmt.Appendf(nil, "version https://git-lfs.github.com/spec/v1\noid sha256:%s\nsize %d\n", id, len(b)))...), nil
+		}})
+	}
+	return all
+}
+
+// emptySubmodule leaves the bare directory of a submodule, as a clone without
+// --recurse-submodules does. Its content lies in another checkout.
+func emptySubmodule(g *Ground) []choice {
+	text, _ := g.Text(path.Join(g.Env.Workdir, ".gitmodules"))
+	var all []choice
+	for _, m := range regexp.MustCompile(`(?m)^\s*path\s*=\s*(\S+)\s*$`).FindAllStringSubmatch(text, maxChoices) {
+		dir := path.Join(g.Env.Workdir, path.Join("/", m[1]))
+		inside := g.List(dir)
+		if !g.IsDir(dir) || len(inside) == 0 || !g.Ours(dir) || g.sizeOf(dir) > maxMoved {
+			continue
+		}
+		all = append(all, choice{Site{Path: dir, What: "empty"}, func(*rand.Rand) (forge.Delta, error) {
+			var d forge.Delta
+			for _, e := range inside {
+				more, err := g.Move("/"+e.Path, path.Join("/var/cache/checkouts", path.Base(dir), path.Base(e.Path)))
+				if err != nil {
+					return nil, err
+				}
+				d = merge(d, more)
+			}
+			return d, nil
 		}})
 	}
 	return all

@@ -12,7 +12,6 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -111,7 +110,7 @@ func newBed(t *testing.T) *bed {
 // patient is a healthy environment made of testdata/NAME.txtar: a tiny project
 // with what it needs, put together from this machine's toolchains. The
 // archive's comment has lines "KEY: VALUE": need (a program of this machine
-// that has to be there), languages, run (the suite, after ". /etc/profile"),
+// that has to be there), from, user, languages, run (the suite, after ". /etc/profile"),
 // tests (patterns), build.
 type patient struct {
 	name  string
@@ -121,8 +120,11 @@ type patient struct {
 	view  *image.View
 	run   string
 
-	from, to string // a directory of this machine, and where it lies in the patient
+	from []source
 }
+
+// source is a directory of this machine, and where it lies in the patient.
+type source struct{ dir, to string }
 
 func names(t *testing.T) []string {
 	t.Helper()
@@ -149,10 +151,13 @@ func admitPatient(t *testing.T, file string) (*patient, error) {
 				return nil, fmt.Errorf("needs %s", value)
 			}
 		case "from": // VARIABLE DIR: what a variable of this process names comes to lie there
-			name, dir, _ := strings.Cut(value, " ")
-			if p.from, p.to = os.Getenv(name), dir; p.from == "" {
+			name, to, _ := strings.Cut(value, " ")
+			if os.Getenv(name) == "" {
 				return nil, fmt.Errorf("%s names no directory", name)
 			}
+			p.from = append(p.from, source{os.Getenv(name), to})
+		case "user":
+			p.env.User = value
 		case "languages":
 			p.env.Languages = strings.Fields(value)
 		case "tests":
@@ -163,16 +168,20 @@ func admitPatient(t *testing.T, file string) (*patient, error) {
 	}
 	p.env.Suite.Commands = []repo.Command{{Command: checks.Command{Name: "unit", Run: p.run}}}
 	p.bed = newBed(t)
-	if err := p.grow(t, a); err != nil {
+	if err := p.grow(t, a); errors.Is(err, errAlone) {
+		return nil, err
+	} else if err != nil {
 		t.Fatalf("%s: %v", file, err)
 	}
 	return p, nil
 }
 
+var errAlone = errors.New("sandboxes of this user have no user but root")
+
 // grow puts the archive's files into a sandbox, runs its make.sh there, and
 // keeps what came of it as a layer.
 func (p *patient) grow(t *testing.T, a *txtar.Archive) error {
-	box, err := p.bed.backend.Create(t.Context(), sandbox.Spec{Image: p.bed.host})
+	box, err := p.bed.backend.Create(t.Context(), sandbox.Spec{Image: p.bed.host, UID: p.uid()})
 	if err != nil {
 		return err
 	}
@@ -180,17 +189,23 @@ func (p *patient) grow(t *testing.T, a *txtar.Archive) error {
 	if err := box.Put(t.Context(), "/", bytes.NewReader(tarOf(a))); err != nil {
 		return err
 	}
-	if p.from != "" {
+	for _, f := range p.from {
 		pr, pw := io.Pipe()
 		go func() {
 			w := tar.NewWriter(pw)
-			pw.CloseWithError(errors.Join(w.AddFS(os.DirFS(p.from)), w.Close()))
+			pw.CloseWithError(errors.Join(w.AddFS(os.DirFS(f.dir)), w.Close()))
 		}()
-		if err := box.Put(t.Context(), image.Path(p.to), pr); err != nil {
+		if err := box.Put(t.Context(), image.Path(f.to), pr); err != nil {
 			return err
 		}
 	}
-	r, err := sandbox.Exec(t.Context(), box, sandbox.Command{Args: []string{"/bin/sh", "-exc", "[ ! -e /make.sh ] || sh -ex /make.sh; rm -f /make.sh"}}, sandbox.ExecOptions{Timeout: 5 * time.Minute})
+	if !NewGround(nil, p.env).Root() {
+		r, err := sandbox.Exec(t.Context(), box, sandbox.Command{Args: []string{"id", "-u"}, User: p.env.User}, sandbox.ExecOptions{Timeout: time.Minute})
+		if err != nil || r.Exit.Code != 0 || strings.TrimSpace(string(r.Stdout)) == "0" {
+			return fmt.Errorf("%w: %v", errAlone, err)
+		}
+	}
+	r, err := sandbox.Exec(t.Context(), box, sandbox.Command{Args: []string{"/bin/sh", "-exc", "[ ! -e /make.sh ] || sh -ex /make.sh; rm -f /make.sh"}}, sandbox.ExecOptions{Timeout: 20 * time.Minute})
 	if err != nil || r.Exit.Code != 0 {
 		return fmt.Errorf("make.sh: %v %d\n%s%s", err, r.Exit.Code, r.Stdout, r.Stderr)
 	}
@@ -229,8 +244,8 @@ func tarOf(a *txtar.Archive) []byte {
 
 // suite runs the suite in a sandbox and reports whether it passed.
 func (p *patient) suite(ctx context.Context, box sandbox.Sandbox) (bool, string, error) {
-	r, err := sandbox.Exec(ctx, box, sandbox.Command{Args: []string{"/bin/sh", "-c", p.run}, Dir: image.Path(p.env.Workdir)},
-		sandbox.ExecOptions{Timeout: 2 * time.Minute})
+	r, err := sandbox.Exec(ctx, box, sandbox.Command{Args: []string{"/bin/sh", "-c", p.run}, Dir: image.Path(p.env.Workdir), User: p.env.User},
+		sandbox.ExecOptions{Timeout: 6 * time.Minute})
 	if err != nil {
 		return false, "", err
 	}
@@ -239,8 +254,17 @@ func (p *patient) suite(ctx context.Context, box sandbox.Sandbox) (bool, string,
 
 func tail(s string, n int) string { return s[max(0, len(s)-n):] }
 
+// uid is the mode that has the patient's user.
+func (p *patient) uid() sandbox.UIDMode {
+	modes := p.bed.backend.Capabilities().UIDModes
+	if NewGround(nil, p.env).Root() || len(modes) < 2 {
+		return sandbox.UIDAuto
+	}
+	return modes[1]
+}
+
 func (p *patient) open(ctx context.Context, extra ...image.LayerID) (sandbox.Sandbox, error) {
-	return p.bed.backend.Create(ctx, sandbox.Spec{Image: p.image, Extra: extra})
+	return p.bed.backend.Create(ctx, sandbox.Spec{Image: p.image, Extra: extra, UID: p.uid()})
 }
 
 // outcome is what became of one operator at one site.
@@ -378,145 +402,6 @@ func chance(o Operator, s Site) *rand.Rand {
 	h := fnv.New64a()
 	fmt.Fprint(h, o.Name, s)
 	return rand.New(rand.NewPCG(h.Sum64(), 8))
-}
-
-// some are sites to try: spread over all of them, at most n.
-func some(sites []Site, n int) []Site {
-	if len(sites) <= n {
-		return sites
-	}
-	var out []Site
-	for i := range n {
-		out = append(out, sites[i*len(sites)/n])
-	}
-	return out
-}
-
-// slow reports a patient whose toolchain takes long: its archive's comment has
-// a line "slow".
-func slow(t *testing.T, file string) bool {
-	a, err := txtar.ParseFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return slices.Contains(strings.Split(string(a.Comment), "\n"), "slow")
-}
-
-// Every operator bites on a real toolchain, and its inverse is exact. With
-// ASSAY_OPERATORS=all all of them are tried, else a few drawn by a fixed seed;
-// with a glob of names those. Faults that a tool does not notice are reported
-// as masked, with the reason that the operator gives.
-func TestOperators(t *testing.T) {
-	patients := map[string]*patient{}
-	list, sites, which := All(), 6, os.Getenv("ASSAY_OPERATORS")
-	for _, f := range names(t) {
-		if slow(t, f) && which == "" {
-			continue
-		}
-		p, err := admitPatient(t, f)
-		if err != nil {
-			t.Logf("%s is left out: %v", f, err)
-			continue
-		}
-		patients[p.name] = p
-	}
-	if which == "" {
-		sites = 2
-	} else if which != "all" {
-		list = slices.DeleteFunc(list, func(o Operator) bool { ok, _ := path.Match(which, o.Name); return !ok })
-	}
-	grounds := map[string]*Ground{}
-	for _, n := range sorted(patients) {
-		p := patients[n]
-		grounds[n] = NewGround(p.view, p.env)
-		box, err := p.open(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		ok, says, err := p.suite(t.Context(), box)
-		box.Close()
-		if err != nil || !ok {
-			t.Fatalf("%s is not healthy: %v\n%s", n, err, says)
-		}
-	}
-	if which == "" {
-		list = subset(slices.DeleteFunc(list, func(o Operator) bool {
-			return !slices.ContainsFunc(sorted(grounds), func(n string) bool { return len(o.Sites(grounds[n])) > 0 })
-		}), 8)
-	}
-	bit := 0
-	for _, o := range list {
-		row := verdict{Operator: o}
-		for _, n := range sorted(patients) {
-			if row.bit {
-				break
-			}
-			row.tryAll(t, patients[n], grounds[n], sites)
-		}
-		t.Log(row)
-		if row.bit {
-			bit++
-		} else if o.Masked == "" && len(patients) == len(names(t)) && (row.sites > 0 || which == "all") {
-			t.Errorf("%s: no site bites and the operator gives no reason: %s", o.Name, row)
-		}
-	}
-	t.Logf("%d of %d operators bite", bit, len(list))
-}
-
-// verdict is a row of the table.
-type verdict struct {
-	Operator
-	bit   bool
-	where string
-	sites int
-	tried int
-	mute  []string
-}
-
-func (v verdict) String() string {
-	state := "masked: " + v.Masked
-	if v.bit {
-		state = "bites at " + v.where
-	} else if v.sites == 0 {
-		state = "no site on any patient"
-	}
-	return fmt.Sprintf("%3d %-28s %-10s sites %3d tried %2d  %s", v.Number, v.Name, v.Family, v.sites, v.tried, state)
-}
-
-func (v *verdict) tryAll(t *testing.T, p *patient, g *Ground, n int) {
-	t.Helper()
-	all := v.Sites(g)
-	v.sites += len(all)
-	for _, s := range some(all, n) {
-		v.tried++
-		out, err := p.try(t.Context(), g, v.Operator, s)
-		if err != nil {
-			t.Errorf("%s on %s at %s: %v", v.Name, p.name, s, err)
-			return
-		}
-		if out.bit {
-			v.bit, v.where = true, p.name+" "+s.String()
-			if os.Getenv("ASSAY_OPERATORS_SAY") != "" {
-				t.Logf("%s: %s", v.Name, out.says)
-			}
-			return
-		}
-		v.mute = append(v.mute, s.String())
-	}
-}
-
-// subset draws operators by a fixed seed.
-func subset(all []Operator, n int) []Operator {
-	rng := rand.New(rand.NewPCG(8, 1))
-	var out []Operator
-	for _, i := range rng.Perm(len(all))[:min(n, len(all))] {
-		out = append(out, all[i])
-	}
-	return out
-}
-
-func sorted[V any](m map[string]V) []string {
-	return slices.Sorted(keys(m))
 }
 
 // What one operator does with the lists that a ground gives is no other's

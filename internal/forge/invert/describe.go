@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"assay/internal/forge"
@@ -21,32 +22,70 @@ func (*Generator) Describe(w *forge.World, c forge.Candidate, seen forge.Seen) f
 	rng := rand.New(rand.NewPCG(h.Sum64(), 1))
 	st := forge.Statement{Hints: c.Statement.Hints, Title: title(w.Env.Name, seen, rng)}
 	var b strings.Builder
-	b.WriteString(pick(rng,
-		"This checkout worked on this machine until recently. Now its tests do not pass any more, although nobody has touched what they test.\n",
-		"I came back to this project today, on the machine where it was always built, and the tests do not pass any longer.\n",
-		"The nightly run on this machine is red since yesterday. The same commit passes elsewhere.\n",
-		"Since somebody worked on this machine, the project's tests fail here. On a fresh machine the same sources pass.\n"))
+	b.WriteString(pick(rng, openings(seen)...) + "\n")
+	parts := []string{"", "", affected(seen, rng)}
 	if line := command(w, seen); line != "" {
-		b.WriteString("\nWhat I run, in a new shell:\n\n```\n" + line + "\n```\n")
+		parts[0] = pick(rng, "What I run, in a new shell:", "To see it, in a fresh login shell:", "Steps: log in, go to the project, and") + "\n\n```\n" + line + "\n```\n"
 	}
 	if text := symptom(seen); text != "" {
-		b.WriteString("\n" + pick(rng, "It ends with:", "The last lines:", "What I see:") + "\n\n```\n" + text + "\n```\n")
+		parts[1] = pick(rng, "It ends with:", "The last lines:", "What I see:", "From the log:") + "\n\n```\n" + text + "\n```\n"
 	}
-	if !seen.Mute && seen.Passed > 0 {
-		fmt.Fprintf(&b, "\n%d tests fail, %d others still pass.", len(seen.Failed), seen.Passed)
-		b.WriteString(" " + pick(rng, "Among those that fail:", "These fail, for example:") + "\n\n")
-		for _, f := range seen.Failed[:min(len(seen.Failed), 6)] {
-			_, id, _ := strings.Cut(f.ID, ":")
-			b.WriteString("- `" + strings.ReplaceAll(id, "`", "'") + "`\n")
+	if rng.IntN(3) == 0 {
+		parts[0], parts[1] = parts[1], parts[0]
+	}
+	for _, p := range parts {
+		if p != "" {
+			b.WriteString("\n" + p)
 		}
-	} else {
-		b.WriteString("\nNone of the tests passes; it does not get that far.\n")
 	}
 	b.WriteString("\n" + pick(rng,
-		"Please find out what is wrong here and mend it for good: it has to work in every new shell, for whoever comes next, without a workaround on the command line.\n",
-		"Please repair the machine or the checkout, whichever it is, so that the tests pass again in any new login shell. The tests themselves are fine.\n"))
+		"Please find out what is wrong here and mend it for good: it has to work in every new shell, for whoever comes next, without a workaround on the command line.",
+		"Please repair the machine or the checkout, whichever it is, so that the tests pass again in any new login shell. The tests themselves are fine.",
+		"I need this machine to build and test the project again, from a plain login shell and without anything that one has to remember to type. Do not change the tests.",
+		"Can you get it back to a green run? Others log in here too, so it has to hold in their shells as well; the tests are right as they are.",
+		"Put right whatever it is. There may be more than one thing. It is mended when a new login shell runs the same command without a failure.") + "\n")
 	st.Body = b.String()
 	return st
+}
+
+// openings are how reports begin. What they say is true of every fault.
+func openings(seen forge.Seen) []string {
+	all := []string{
+		"This checkout worked on this machine until recently. Now its tests do not pass any more, although nobody has touched what they test.",
+		"I came back to this project today, on the machine where it was always built, and the tests do not pass any longer.",
+		"The nightly run on this machine is red since yesterday. The same commit passes elsewhere.",
+		"Since somebody worked on this machine, the project's tests fail here. On a fresh machine the same sources pass.",
+		"A colleague set this machine up for me, and the project's tests were green then. I have changed nothing of the code since, and they are not any more.",
+		"We moved some things about on the build host last week. Since then this project cannot be tested there as it could before.",
+		"Same commit, same command, two machines: green on mine, red on this one.",
+	}
+	if !seen.Mute && seen.Passed > 0 {
+		all = append(all, "Most of it works on this machine, and some of it no longer does. The code is what was released, and passes elsewhere.",
+			"The release is stuck: a part of the tests fails on this machine alone. I looked at the code they cover and cannot see anything wrong with it.")
+	}
+	return all
+}
+
+// affected says how many tests fail, and names a few.
+func affected(seen forge.Seen, rng *rand.Rand) string {
+	if seen.Mute || seen.Passed == 0 {
+		return pick(rng, "None of the tests passes; it does not get that far.", "Not one test passes.", "That is all there is: no test gets to run to its end.") + "\n"
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s, %s. %s\n\n", count(len(seen.Failed), "test fails", "tests fail"), count(seen.Passed, "other still passes", "others still pass"),
+		pick(rng, "Among those that fail:", "These fail, for example:"))
+	for _, f := range seen.Failed[:min(len(seen.Failed), 6)] {
+		_, id, _ := strings.Cut(f.ID, ":")
+		b.WriteString("- `" + strings.ReplaceAll(id, "`", "'") + "`\n")
+	}
+	return b.String()
+}
+
+func count(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return strconv.Itoa(n) + " " + many
 }
 
 var telling = []*regexp.Regexp{
@@ -78,6 +117,11 @@ func title(name string, seen forge.Seen, rng *rand.Rand) string {
 	return fmt.Sprintf("%s: %d tests fail on this machine", name, len(seen.Failed))
 }
 
+// harness is what of a command only its report and the grader need.
+var harness = regexp.MustCompile(`PYTHONPATH=/tests\S*\s+|\bsetpriv(\s+--[\w-]+ \S+)+\s+|\s+-p (assay_\w+|no:cacheprovider)|\s+-(json|B)\b` +
+	`|\s+--(junit-?xml|assay-report|json-report-file|reporter-option|reporter|outputFile|output-junit)[= ]\S+|\s+--(ci|json|coverage=false)\b` +
+	`|\s+-D(rat|checkstyle|enforcer|animal\.sniffer|spotbugs|pmd|gpg|maven\.javadoc)\.skip\b|\s+[12]?>\s*/logs/\S+|\s+2>&1`)
+
 // command is the line that people would type: the suite's, without what only a
 // report needs.
 func command(w *forge.World, seen forge.Seen) string {
@@ -93,7 +137,7 @@ func command(w *forge.World, seen forge.Seen) string {
 	for _, start := range []string{". /etc/profile", ";", "&&", "\n"} {
 		line = strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(line), start))
 	}
-	line = regexp.MustCompile(`\s+-p assay_\w+|\s+--(junit-xml|junitxml|assay-report|json-report-file|reporter|outputFile)[= ]\S+|PYTHONPATH=/tests\S*\s+|\s+2>&1`).ReplaceAllString(line, "")
+	line = strings.TrimSpace(harness.ReplaceAllString(line, ""))
 	if len(line) > 400 || strings.Contains(line, "```") {
 		return ""
 	}

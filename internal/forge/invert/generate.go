@@ -44,7 +44,8 @@ type fault struct {
 	op   Operator
 	site Site
 	bite Bite
-	used int // in combinations
+	stop bool // no test passes any more
+	used int  // in combinations
 }
 
 // draft is one Propose.
@@ -55,6 +56,7 @@ type draft struct {
 	rng    *rand.Rand
 	pool   []pool
 	faults []*fault
+	turns  turns
 	decoys []forge.Delta // that no test minds
 	seen   map[string]bool
 	mute   int
@@ -72,7 +74,7 @@ type pool struct {
 // those that bite when tried alone, and combines them. What does not bite is
 // never proposed: tools fall back in silence more often than one thinks.
 func (x *Generator) Propose(ctx context.Context, w *forge.World, yield func(forge.Candidate) error) error {
-	d := &draft{x: x, w: w, g: NewGround(w.Tree, w.Env), rng: rand.New(rand.NewPCG(w.Seed, 0x696e76657274)), seen: map[string]bool{}, yield: yield}
+	d := &draft{x: x, w: w, g: NewGround(w.Tree, w.Env), rng: rand.New(rand.NewPCG(w.Seed, lot(w.Env.Name))), seen: map[string]bool{}, yield: yield}
 	ops := x.Operators
 	if ops == nil {
 		ops = All()
@@ -97,8 +99,10 @@ func (x *Generator) Propose(ctx context.Context, w *forge.World, yield func(forg
 		if f == nil {
 			break
 		}
-		if err := d.propose(f); err != nil {
-			return err
+		if f = d.turns.next(f, patienceFor(w.Env)); f != nil {
+			if err := d.propose(f); err != nil {
+				return err
+			}
 		}
 		// As many of several as there are of one, in the long run: each kind of
 		// fault is met alone before it is met in company.
@@ -110,6 +114,11 @@ func (x *Generator) Propose(ctx context.Context, w *forge.World, yield func(forg
 	}
 	if err := ctx.Err(); err != nil {
 		return err
+	}
+	for _, f := range d.turns.held {
+		if err := d.propose(f); err != nil {
+			return err
+		}
 	}
 	w.Say("%d faults bite alone, %d did not; now combinations alone", len(d.faults), d.mute)
 	// The sites are used up; combinations are not.
@@ -154,7 +163,7 @@ func (d *draft) draw(ctx context.Context) (*fault, error) {
 			d.mute++
 			continue
 		}
-		n := &fault{Fault: f, op: o, site: s, bite: bite}
+		n := &fault{Fault: f, op: o, site: s, bite: bite, stop: len(bite.Failed) == stable(d.w.Env)}
 		d.faults = append(d.faults, n)
 		return n, nil
 	}
@@ -256,9 +265,10 @@ func fits(parts []*fault, f *fault) bool {
 }
 
 // nested reports whether inner shows only when outer is mended: every test
-// that inner fails, outer fails too, and some more.
+// that inner fails, outer fails too, and some more, or nothing runs any more
+// that could show it.
 func nested(outer, inner *fault) bool {
-	return len(inner.bite.Failed) < len(outer.bite.Failed) && !slices.ContainsFunc(inner.bite.Failed, func(id string) bool {
+	return (outer.stop || len(inner.bite.Failed) < len(outer.bite.Failed)) && !slices.ContainsFunc(inner.bite.Failed, func(id string) bool {
 		_, ok := slices.BinarySearch(outer.bite.Failed, id)
 		return !ok
 	})

@@ -334,12 +334,24 @@ func nodeLocks(g *Ground) []string {
 	return nil
 }
 
-var lockVersion = regexp.MustCompile(`("node_modules/[^"]+": \{\s*"version": ")([^"]+)(")`)
+var (
+	lockVersion = regexp.MustCompile(`"node_modules/([^"]+)": \{\s*"version": "(\d+)\.`)
+	lockDigest  = regexp.MustCompile(`"node_modules/([^"]+)": \{[^{}]*?"integrity": "sha\d+-([A-Za-z0-9+/])`)
+)
 
+// nodeLockDrift locks what the manifest does not ask for, or another content:
+// a version that still is in the range would be fetched in silence.
 func nodeLockDrift(_ *Ground, _, text string) []rewrite {
 	var all []rewrite
 	for _, m := range lockVersion.FindAllStringSubmatchIndex(text, 12) {
-		all = append(all, rewrite{what: text[m[4]:m[5]], text: text[:m[4]] + bump(text[m[4]:m[5]]) + text[m[5]:]})
+		all = append(all, rewrite{what: text[m[2]:m[3]] + " version", text: text[:m[4]] + bump(text[m[4]:m[5]]) + text[m[5]:]})
+	}
+	for _, m := range lockDigest.FindAllStringSubmatchIndex(text, 12) {
+		to := "A"
+		if text[m[4]] == 'A' {
+			to = "w"
+		}
+		all = append(all, rewrite{what: text[m[2]:m[3]] + " content", text: text[:m[4]] + to + text[m[5]:]})
 	}
 	return all
 }

@@ -114,17 +114,36 @@ func shims() Operator {
 		var all []choice
 		for _, tool := range suiteTools(g) {
 			if at := wrapperOf(g, Payload{Tool: tool}); at != "" {
-				all = append(all, choice{Site{Path: at, What: tool}, g.program(at, text(tool, "asdf", "1.13.4"))})
+				all = append(all, choice{Site{Path: at, What: tool}, g.program(at, text(tool, "asdf", retired(tool)))})
 			}
 			dir := "/opt/" + tool + "env/shims"
 			if g.Has(dir) {
 				continue
 			}
 			all = append(all, g.carried(Payload{Name: tool, File: tool + "env", Lines: []string{fmt.Sprintf(`export PATH="%s:$PATH"`, dir)},
-				More: func(g *Ground) forge.Delta { return g.Program(dir+"/"+tool, []byte(text(tool, "env", "2.7.18"))) }})...)
+				More: func(g *Ground) forge.Delta { return g.Program(dir+"/"+tool, []byte(text(tool, "env", retired(tool)))) }})...)
 		}
 		return all
 	})
+}
+
+// retired is a version of a tool that machines had once.
+func retired(tool string) string {
+	switch strings.TrimRight(tool, "3") {
+	case "python", "pip", "pytest":
+		return "3.7.17"
+	case "node", "npm", "npx":
+		return "14.21.3"
+	case "go":
+		return "1.17.13"
+	case "cargo", "rustc":
+		return "1.58.1"
+	case "java", "javac", "mvn":
+		return "8.0.352"
+	case "cmake", "ctest":
+		return "3.10.3"
+	}
+	return "1.13.4"
 }
 
 // toolLinks make the name of a program lead to a version that was removed.
