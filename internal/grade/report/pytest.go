@@ -274,6 +274,8 @@ func agreesPytest(r *Report, exit int) (string, bool) {
 		return "", true
 	case exit == 2 && (build > 0 || r.broke != ""):
 		return "", true
+	case exit == 4 && build > 0 && bad == build && r.count(Passed, XPassed, XFailed) == 0:
+		return "", true // a test was named whose file cannot be collected
 	case (exit == 4 || exit == 5) && bad == 0 && r.count(Passed, XPassed, XFailed) == 0:
 		return "", true
 	}
