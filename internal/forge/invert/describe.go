@@ -72,8 +72,11 @@ func affected(seen forge.Seen, rng *rand.Rand) string {
 		return pick(rng, "None of the tests passes; it does not get that far.", "Not one test passes.", "That is all there is: no test gets to run to its end.") + "\n"
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s, %s. %s\n\n", count(len(seen.Failed), "test fails", "tests fail"), count(seen.Passed, "other still passes", "others still pass"),
-		pick(rng, "Among those that fail:", "These fail, for example:"))
+	fails, those := []string{"test fails", "tests fail"}, []string{"Among those that fail:", "These fail, for example:"}
+	if !slices.ContainsFunc(seen.Failed, func(f forge.Failure) bool { return f.Status != "missing" }) {
+		fails, those = []string{"test is not run any more", "tests are not run any more"}, []string{"Among those that are left out:", "These do not run, for example:"}
+	}
+	fmt.Fprintf(&b, "%s, %s. %s\n\n", count(len(seen.Failed), fails[0], fails[1]), count(seen.Passed, "other still passes", "others still pass"), pick(rng, those...))
 	for _, f := range seen.Failed[:min(len(seen.Failed), 6)] {
 		_, id, _ := strings.Cut(f.ID, ":")
 		b.WriteString("- `" + strings.ReplaceAll(id, "`", "'") + "`\n")
@@ -114,7 +117,7 @@ func title(name string, seen forge.Seen, rng *rand.Rand) string {
 	if seen.Mute {
 		return name + pick(rng, ": the tests do not even start", ": nothing can be tested any more")
 	}
-	return fmt.Sprintf("%s: %d tests fail on this machine", name, len(seen.Failed))
+	return name + ": " + count(len(seen.Failed), "test does", "tests do") + " not pass on this machine"
 }
 
 // harness is what of a command only its report and the grader need.

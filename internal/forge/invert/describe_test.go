@@ -49,6 +49,10 @@ func TestStatement(t *testing.T) {
 		}
 		bodies[st.Body] = true
 	}
+	seen.Failed[0] = forge.Failure{ID: "unit:flies", Status: "missing"}
+	if st := (&Generator{}).Describe(w, forge.Candidate{Name: "a"}, seen); !strings.Contains(st.Body, "1 test is not run any more") {
+		t.Errorf("a test that is left out is said to fail:\n%s", st.Body)
+	}
 	if len(bodies) < 8 {
 		t.Errorf("twelve candidates have %d different statements", len(bodies))
 	}
