@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"path"
 	"slices"
@@ -68,6 +69,7 @@ type pool struct {
 	op    Operator
 	sites []Site
 	drawn int
+	bit   int // of those drawn
 }
 
 // Propose draws faults by the weights of their families and operators, keeps
@@ -106,8 +108,8 @@ func (x *Generator) Propose(ctx context.Context, w *forge.World, yield func(forg
 		}
 		// As many of several as there are of one, in the long run: each kind of
 		// fault is met alone before it is met in company.
-		if len(d.faults) >= 3 && d.rng.Float64() < 0.7 {
-			if err := d.combine(); err != nil {
+		if len(d.faults) >= 3 && d.rng.Float64() < 0.6 {
+			if err := d.combine(2); err != nil {
 				return err
 			}
 		}
@@ -124,7 +126,7 @@ func (x *Generator) Propose(ctx context.Context, w *forge.World, yield func(forg
 	// The sites are used up; combinations are not.
 	for misses := 0; misses < 200 && len(d.faults) > 1; {
 		n := len(d.seen)
-		if err := d.combine(); err != nil {
+		if err := d.combine(math.MaxInt); err != nil {
 			return err
 		}
 		if misses++; len(d.seen) > n {
@@ -165,6 +167,11 @@ func (d *draft) draw(ctx context.Context) (*fault, error) {
 		}
 		n := &fault{Fault: f, op: o, site: s, bite: bite, stop: len(bite.Failed) == stable(d.w.Env)}
 		d.faults = append(d.faults, n)
+		for i := range d.pool {
+			if d.pool[i].op.Name == o.Name {
+				d.pool[i].bit++
+			}
+		}
 		return n, nil
 	}
 	return nil, ctx.Err()
@@ -178,24 +185,31 @@ func (d *draft) probe(ctx context.Context, delta forge.Delta) (Bite, error) {
 }
 
 // choose draws an operator: a family by its share, of those that are left,
-// then one of it by realism. One that was drawn often is drawn less.
+// then one of it by realism. What was met already is drawn less, and so is a
+// family that has nothing else left: a set has many kinds of faults.
 func (d *draft) choose() int {
 	var families []Family
+	fresh := map[Family]float64{}
 	for _, p := range d.pool {
 		if !slices.Contains(families, p.op.Family) {
 			families = append(families, p.op.Family)
 		}
+		fresh[p.op.Family] = max(fresh[p.op.Family], p.fresh())
 	}
 	slices.Sort(families)
-	family := families[weighted(d.rng, len(families), func(i int) float64 { return families[i].Share() })]
+	family := families[weighted(d.rng, len(families), func(i int) float64 { return families[i].Share() * fresh[families[i]] })]
 	return weighted(d.rng, len(d.pool), func(i int) float64 {
 		p := d.pool[i]
 		if p.op.Family != family {
 			return 0
 		}
-		return p.op.weight() / float64(1+p.drawn*p.drawn)
+		return p.op.weight() * p.fresh() * p.fresh()
 	})
 }
+
+// fresh is 1 for an operator that nobody has met in this set, and less the more
+// often it bit, or was tried in vain more than twice.
+func (p pool) fresh() float64 { return 1 / float64(1+4*p.bit+max(0, p.drawn-p.bit-2)) }
 
 // weighted draws an index by its weight; weights are not all zero.
 func weighted(rng *rand.Rand, n int, weight func(int) float64) int {
@@ -216,8 +230,9 @@ func weighted(rng *rand.Rand, n int, weight func(int) float64) int {
 	return last
 }
 
-// combine proposes one combination that was not proposed yet, if it finds one.
-func (d *draft) combine() error {
+// combine proposes one combination that was not proposed yet, if it finds one
+// of faults that are in fewer than so many others.
+func (d *draft) combine(fewer int) error {
 	most := d.x.Most
 	if most == 0 {
 		most = 4
@@ -226,7 +241,7 @@ func (d *draft) combine() error {
 	chain := d.rng.IntN(2) == 0
 	var parts []*fault
 	for _, f := range d.shuffled() {
-		if len(parts) < size && fits(parts, f) && (!chain || len(parts) == 0 || nested(parts[len(parts)-1], f)) {
+		if len(parts) < size && f.used < fewer && fits(parts, f) && (!chain || len(parts) == 0 || nested(parts[len(parts)-1], f)) {
 			parts = append(parts, f)
 		}
 	}

@@ -1,6 +1,9 @@
 package invert
 
-import "testing"
+import (
+	"math/rand/v2"
+	"testing"
+)
 
 // Of faults that stop everything as many come as of others, as far as the
 // draws bring others; none is lost.
@@ -22,5 +25,24 @@ func TestTurns(t *testing.T) {
 		if patience == 0 && len(x.held) > 0 {
 			t.Errorf("without patience %d wait", len(x.held))
 		}
+	}
+}
+
+// A family whose few operators were met already gives way to others.
+func TestFreshness(t *testing.T) {
+	d := &draft{rng: rand.New(rand.NewPCG(5, 5))}
+	d.pool = append(d.pool, pool{op: Operator{Name: "met", Family: Dependency, Realism: 5}, bit: 2, drawn: 2})
+	for range 6 {
+		d.pool = append(d.pool, pool{op: Operator{Name: "new", Family: FileState, Realism: 3}})
+	}
+	met := 0
+	for range 2000 {
+		if d.pool[d.choose()].bit > 0 {
+			met++
+		}
+	}
+	// 30 / 9 beside 15.
+	if met < 250 || met > 480 {
+		t.Errorf("%d of 2000 draws are of an operator that was met twice", met)
 	}
 }
