@@ -1,6 +1,7 @@
 package invert
 
 import (
+	"encoding/json"
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
@@ -95,11 +96,28 @@ var telling = []*regexp.Regexp{
 	regexp.MustCompile(`(?m)^(?:E\s+)?((?:[\w.]*(?:Error|Exception|Warning))\b.{3,160})$`),
 	regexp.MustCompile(`(?mi)^.*?((?:fatal|error)(?:\[\w+\])?: .{4,160})$`),
 	regexp.MustCompile(`(?m)^.*?((?:[\w./-]+: )?(?:No such file or directory|Permission denied|command not found|not found|cannot open .*))$`),
+	regexp.MustCompile(`(?m)^((?:go|make|npm|node|git|cargo|cmake|[a-z]+env)(?:\[\d+\])?: .{6,140})$`),
+}
+
+// plain is what a command would have printed for people: of events in JSON,
+// as go test writes them, the output that they carry.
+func plain(text string) string {
+	var b strings.Builder
+	for l := range strings.Lines(text) {
+		var event struct{ Action, Output string }
+		switch {
+		case !strings.HasPrefix(l, "{") || json.Unmarshal([]byte(l), &event) != nil || event.Action == "":
+			b.WriteString(l)
+		default:
+			b.WriteString(event.Output)
+		}
+	}
+	return b.String()
 }
 
 // title is the most telling line of what was seen.
 func title(name string, seen forge.Seen, rng *rand.Rand) string {
-	texts := []string{seen.Output}
+	texts := []string{plain(seen.Output)}
 	for _, f := range seen.Failed[:min(len(seen.Failed), 3)] {
 		texts = append(texts, f.Message)
 	}
@@ -150,7 +168,7 @@ func command(w *forge.World, seen forge.Seen) string {
 // symptom are the last lines that were printed, or what the first failed tests
 // say.
 func symptom(seen forge.Seen) string {
-	text := strings.TrimSpace(seen.Output)
+	text := strings.TrimSpace(plain(seen.Output))
 	if !seen.Mute {
 		var all []string
 		for _, f := range seen.Failed {

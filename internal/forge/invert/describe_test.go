@@ -57,3 +57,19 @@ func TestStatement(t *testing.T) {
 		t.Errorf("twelve candidates have %d different statements", len(bodies))
 	}
 }
+
+// The events that go test writes for programs are shown as the text in them.
+func TestEventsAreShownAsText(t *testing.T) {
+	seen := forge.Seen{Mute: true, Output: `{"ImportPath":"runtime/cgo","Action":"build-output","Output":"# runtime/cgo\n"}
+{"ImportPath":"runtime/cgo","Action":"build-output","Output":"cgo: C compiler \"clang-11\" not found\n"}
+{"ImportPath":"runtime/cgo","Action":"build-fail"}
+{"Time":"2026-11-22T05:16:39Z","Action":"output","Package":"example.com/kites","Output":"FAIL\texample.com/kites [build failed]\n"}
+`}
+	const want = "# runtime/cgo\ncgo: C compiler \"clang-11\" not found\nFAIL\texample.com/kites [build failed]"
+	if got := symptom(seen); got != want {
+		t.Errorf("%q", got)
+	}
+	if got := title("kites", forge.Seen{Mute: true, Output: "go: cannot find GOROOT directory: /usr/local/go1.20\n"}, nil); got != "kites: go: cannot find GOROOT directory: /usr/local/go1.20" {
+		t.Error(got)
+	}
+}
