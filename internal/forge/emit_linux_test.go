@@ -83,8 +83,15 @@ func shapes() *hand {
 			panic(err)
 		}
 		text := strings.Replace(string(table), "the one in the middle", "-- 100% \\n 'it'\n\"é\"", 1)
+		// A file of some size that becomes a directory with itself inside.
+		inside, err := CopyTree(w.Tree, largeFile(w.Tree), largeFile(w.Tree)+"/inside")
+		if err != nil {
+			panic(err)
+		}
+		inside = append(Delta{{Path: largeFile(w.Tree), Type: dir, Mode: 0o755}}, inside...)
 		var out []Candidate
 		for name, d := range map[string]Delta{
+			"inside":  inside,
 			"moved":   append(moved, Edit{Path: "/app/tests"}),
 			"swapped": {{Path: "/app/tests", Type: file, Mode: 0o600}, {Path: "/app/README", Type: dir, Mode: 0o700}, {Path: "/app/README/in", Type: file, Mode: 0o640, UID: 0, Data: []byte("x")}},
 			"links":   {{Path: "/app/calc.py", Type: link, Link: "config.py"}, {Path: "/app/loop", Type: link, Link: "loop"}, {Path: "/etc/new.d", Type: link, Link: "/nowhere"}},
@@ -99,4 +106,15 @@ func shapes() *hand {
 		}
 		return out
 	}}
+}
+
+// largeFile is one that a delta rather copies than packs.
+func largeFile(v *image.View) (at string) {
+	_ = v.Walk("/etc", func(e image.Entry) error {
+		if at == "" && e.Type == image.TypeFile && e.Size >= smallCopy && e.Size < 16*smallCopy && e.Mode&0o444 == 0o444 {
+			at = "/" + e.Path
+		}
+		return nil
+	})
+	return at
 }

@@ -47,7 +47,7 @@ func stepsOf(d Delta, from, healthy *image.View, where map[string]string, splice
 		}
 		if src, ok, err := copied(d[i:], healthy, where); err != nil {
 			return s, err
-		} else if _, err := from.Lstat(e.Path); ok && err != nil {
+		} else if _, err := from.Lstat(e.Path); ok && err != nil && roomFor(from, path.Dir(e.Path)) {
 			s.copies, done = append(s.copies, [2]string{src, e.Path}), e.Path
 			continue
 		}
@@ -82,6 +82,17 @@ func stepsOf(d Delta, from, healthy *image.View, where map[string]string, splice
 		}
 	}
 	return s, nil
+}
+
+// roomFor reports whether a directory can be made at a path before anything is
+// removed: what stands nearest above it is one.
+func roomFor(from *image.View, p string) bool {
+	for ; p != "/"; p = path.Dir(p) {
+		if e, err := from.Lstat(p); err == nil {
+			return e.IsDir()
+		}
+	}
+	return true
 }
 
 // copied reports whether a delta begins with a whole tree, or a file, that
