@@ -82,7 +82,7 @@ func rank(patient, first string, o Operator) int {
 	switch patient {
 	case first:
 		return 2
-	case string(o.Ecosystem):
+	case string(o.Ecosystem), string(o.Family):
 		return 1
 	}
 	return 0
