@@ -99,6 +99,20 @@ var telling = []*regexp.Regexp{
 	regexp.MustCompile(`(?m)^((?:go|make|npm|node|git|cargo|cmake|[a-z]+env)(?:\[\d+\])?: .{6,140})$`),
 }
 
+// trouble are the lines of an output, mostly of tests that pass, that may be
+// about the others.
+func trouble(text string) string {
+	var all []string
+	for l := range strings.Lines(text) {
+		if complaint.MatchString(l) && !slices.Contains(all, l) {
+			all = append(all, l)
+		}
+	}
+	return strings.TrimSpace(strings.Join(all, ""))
+}
+
+var complaint = regexp.MustCompile(`(?i)^\S*(?:error|fatal)\b|\bFAIL(?:ED|URE)?\b|\[build failed\]|cannot find|no such file|command not found|permission denied|undefined reference`)
+
 // plain is what a command would have printed for people: of events in JSON,
 // as go test writes them, the output that they carry.
 func plain(text string) string {
@@ -117,7 +131,10 @@ func plain(text string) string {
 
 // title is the most telling line of what was seen.
 func title(name string, seen forge.Seen, rng *rand.Rand) string {
-	texts := []string{plain(seen.Output)}
+	var texts []string
+	if seen.Mute || seen.Passed == 0 {
+		texts = append(texts, plain(seen.Output)) // else it is of tests that pass, too
+	}
 	for _, f := range seen.Failed[:min(len(seen.Failed), 3)] {
 		texts = append(texts, f.Message)
 	}
@@ -135,7 +152,7 @@ func title(name string, seen forge.Seen, rng *rand.Rand) string {
 	if seen.Mute {
 		return name + pick(rng, ": the tests do not even start", ": nothing can be tested any more")
 	}
-	return name + ": " + count(len(seen.Failed), "test does", "tests do") + " not pass on this machine"
+	return name + ": " + count(len(seen.Failed), "test does not pass", "tests do not pass") + " on this machine"
 }
 
 // harness is what of a command only its report and the grader need.
@@ -178,6 +195,8 @@ func symptom(seen forge.Seen) string {
 		}
 		if len(all) > 0 {
 			text = strings.Join(all, "\n\n")
+		} else if seen.Passed > 0 {
+			text = trouble(text)
 		}
 	}
 	lines := strings.Split(text, "\n")

@@ -73,3 +73,16 @@ func TestEventsAreShownAsText(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// Where most tests pass, what they print is no symptom of those that do not.
+func TestPassingTestsAreNoSymptom(t *testing.T) {
+	seen := forge.Seen{Failed: []forge.Failure{{ID: "unit:draws", Status: "missing"}}, Passed: 40,
+		Output: "--- PASS: TestFlags (0.00s)\nusage: kites [flags]\nFAIL\texample.com/kites/doc [setup failed]\nok  \texample.com/kites\t0.2s\n"}
+	if got := symptom(seen); got != "FAIL\texample.com/kites/doc [setup failed]" {
+		t.Errorf("%q", got)
+	}
+	seen.Output = "--- PASS: TestFlags (0.00s)\n  Error: if any flags are set none of the others can be\nok  \texample.com/kites\t0.2s\n"
+	if got := symptom(seen) + title("kites", seen, nil); got != "kites: 1 test does not pass on this machine" {
+		t.Errorf("%q", got)
+	}
+}
