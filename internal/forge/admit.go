@@ -347,6 +347,8 @@ func (f *forge) bitten(a *attempt) error {
 	}
 	bad, fine := a.lists.count()
 	switch {
+	case len(good) == 0:
+		return reject(whyGold, "no stable test passes with gold")
 	case bad == 0:
 		return reject(whyMasked, "every one of %d stable tests passes", fine)
 	case fine == 0 && a.cand.Grade == GradePatch:
