@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -20,8 +21,8 @@ import (
 type backend struct {
 	t     testing.TB
 	store *image.Store
-	runs  int
-	open  int
+	runs  atomic.Int64 // stages are built side by side
+	open  atomic.Int64
 }
 
 func (b *backend) Capabilities() sandbox.Capabilities {
@@ -29,7 +30,7 @@ func (b *backend) Capabilities() sandbox.Capabilities {
 }
 
 func (b *backend) Create(_ context.Context, spec sandbox.Spec) (sandbox.Sandbox, error) {
-	b.open++
+	b.open.Add(1)
 	return &box{b: b, spec: spec, dirty: map[string]*string{}}, nil
 }
 
@@ -47,7 +48,7 @@ type box struct {
 }
 
 func (x *box) Kill(context.Context) error                    { return nil }
-func (x *box) Close() error                                  { x.b.open--; return nil }
+func (x *box) Close() error                                  { x.b.open.Add(-1); return nil }
 func (x *box) Reset(context.Context, sandbox.Snapshot) error { return errors.New("not used") }
 func (x *box) Peek(context.Context) (sandbox.Snapshot, error) {
 	return "", errors.New("not used")
@@ -77,7 +78,7 @@ func (x *box) Snapshot(ctx context.Context) (sandbox.Snapshot, error) {
 }
 
 func (x *box) Start(_ context.Context, c sandbox.Command) (sandbox.Process, error) {
-	x.b.runs++
+	x.b.runs.Add(1)
 	p := &process{}
 	script := c.Args[len(c.Args)-1]
 	if len(c.Args) == 3 && c.Args[0] != "/bin/sh" || len(c.Args) == 2 {

@@ -229,21 +229,21 @@ func TestBuild(t *testing.T) {
 			} else if d := cmp.Diff(want, got); d != "" {
 				t.Error(d)
 			}
-			if b.open != 0 {
-				t.Errorf("%d sandboxes are still open", b.open)
+			if b.open.Load() != 0 {
+				t.Errorf("%d sandboxes are still open", b.open.Load())
 			}
 			if err != nil {
 				return
 			}
 			// A second time nothing runs, and the image is the same.
-			runs := b.runs
+			runs := b.runs.Load()
 			again, err := dockerfile.Build(t.Context(), o)
-			if err != nil || again.ID != im.ID || b.runs != runs {
-				t.Errorf("again: %v, %s and %s, %d runs more", err, im.ID, again.ID, b.runs-runs)
+			if err != nil || again.ID != im.ID || b.runs.Load() != runs {
+				t.Errorf("again: %v, %s and %s, %d runs more", err, im.ID, again.ID, b.runs.Load()-runs)
 			}
 			o.NoCache = true
-			if again, err = dockerfile.Build(t.Context(), o); err != nil || again.ID != im.ID || b.runs != 2*runs {
-				t.Errorf("without cache: %v, %s and %s, %d runs", err, im.ID, again.ID, b.runs)
+			if again, err = dockerfile.Build(t.Context(), o); err != nil || again.ID != im.ID || b.runs.Load() != 2*runs {
+				t.Errorf("without cache: %v, %s and %s, %d runs", err, im.ID, again.ID, b.runs.Load())
 			}
 		})
 	}
@@ -280,7 +280,7 @@ func TestRefused(t *testing.T) {
 				} else if got != strings.TrimSpace(want) {
 					t.Errorf("got  %s\nwant %s", got, want)
 				}
-				if b.runs != 0 {
+				if b.runs.Load() != 0 {
 					t.Error("something was run before the refusal")
 				}
 			})
@@ -313,8 +313,8 @@ func TestFailingRun(t *testing.T) {
 	if !errors.As(err, &at) || !errors.As(err, &run) || at.Line != 3 || at.Instruction != "RUN" || run.Code != 3 || string(run.Output) != "one\ntwo\n" {
 		t.Errorf("%+v, %+v, %v", at, run, err)
 	}
-	if !strings.Contains(out.String(), "one\ntwo\n") || b.runs != 1 || b.open != 0 {
-		t.Errorf("runs %d, open %d, progress %q", b.runs, b.open, out.String())
+	if !strings.Contains(out.String(), "one\ntwo\n") || b.runs.Load() != 1 || b.open.Load() != 0 {
+		t.Errorf("runs %d, open %d, progress %q", b.runs.Load(), b.open.Load(), out.String())
 	}
 }
 
@@ -354,12 +354,12 @@ func TestCacheKeys(t *testing.T) {
 	build := func(o dockerfile.Options, text string) int {
 		t.Helper()
 		write(t, dir, "Dockerfile", text)
-		was := b.runs
+		was := b.runs.Load()
 		o.Store, o.Backend, o.Dir = s, b, image.HostPath(dir)
 		if _, err := dockerfile.Build(t.Context(), o); err != nil {
 			t.Fatal(err)
 		}
-		return b.runs - was
+		return int(b.runs.Load() - was)
 	}
 	write(t, dir, "f", "one")
 	write(t, dir, "other", "one")
@@ -491,7 +491,7 @@ func FuzzBuild(f *testing.F) {
 		if err != nil && !errors.As(err, &at) {
 			t.Errorf("no place in the file: %v", err)
 		}
-		if b.open != 0 {
+		if b.open.Load() != 0 {
 			t.Error("a sandbox is still open")
 		}
 	})
