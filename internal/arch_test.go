@@ -40,6 +40,7 @@ internal/egress:              internal/inlet
 internal/egress/netstack:    internal/egress
 internal/sandbox/ns/pid1:
 internal/sandbox/ns/seccomp:
+internal/sandbox/ns/nstest:   internal/sandbox/ns internal/image internal/doctor
 internal/sandbox/docker:     internal/sandbox internal/image internal/doctor internal/sandbox/docker/inside internal/sandbox/docker/wire
 internal/sandbox/docker/inside: internal/sandbox/docker/wire
 internal/sandbox/docker/wire:

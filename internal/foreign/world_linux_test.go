@@ -7,13 +7,13 @@ import (
 	"path/filepath"
 	"testing"
 
-	"assay/internal/doctor"
 	"assay/internal/egress"
 	"assay/internal/image"
 	"assay/internal/image/dockerfile"
 	"assay/internal/job"
 	"assay/internal/sandbox"
 	"assay/internal/sandbox/ns"
+	"assay/internal/sandbox/ns/nstest"
 	"assay/task"
 )
 
@@ -36,41 +36,8 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "assay-foreign-test-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = filepath.WalkDir(dir, func(at string, d os.DirEntry, err error) error { // layers keep their modes
-			if err == nil && d.IsDir() {
-				_ = os.Chmod(at, 0o755)
-			}
-			return nil
-		})
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
-	})
-	if err := os.Chmod(dir, 0o755); err != nil { // for the user that sandboxes of root run as
-		t.Fatal(err)
-	}
-	st, err := image.Open(image.HostPath(filepath.Join(dir, "store")), image.Options{Volatile: true, Owner: ns.Owner()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := ns.Open(t.Context(), ns.Config{Store: st, Scratch: image.HostPath(filepath.Join(dir, "scratch"))})
-	var refused *doctor.Refusal
-	if errors.As(err, &refused) {
-		t.Skipf("no sandbox on this machine: %v", err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := errors.Join(b.Close(), st.Close()); err != nil {
-			t.Error(err)
-		}
-	})
+	dir := nstest.Dir(t)
+	st, b := nstest.Open(t, dir, filepath.Join(dir, "store"))
 	host, err := st.Host(t.Context(), image.HostOptions{})
 	if err != nil {
 		t.Fatal(err)

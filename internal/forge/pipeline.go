@@ -335,7 +335,7 @@ func (f *forge) prove(ctx context.Context, o *outcome) (int, error) {
 		tasks = append(tasks, a.t)
 	}
 	proofs, err := proof.Prove(ctx, proof.Config{Dir: filepath.Join(dir, "p"), Tasks: tasks, Level: proof.Quick, UID: f.uid(), Concurrent: f.cfg.Concurrent,
-		Arms: f.cfg.Arms, Leaks: true, Merged: true, Git: f.cfg.GitProgram, Cache: f.cfg.Lines}, f.cfg.Deps)
+		Arms: f.cfg.Arms, Leaks: true, Git: f.cfg.GitProgram, Cache: f.cfg.Lines}, f.cfg.Deps)
 	if err != nil {
 		return 0, err
 	}

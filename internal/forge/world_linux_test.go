@@ -3,7 +3,6 @@ package forge
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,7 +12,6 @@ import (
 	"assay/internal/agent/command"
 	"assay/internal/agent/nop"
 	"assay/internal/agent/oracle"
-	"assay/internal/doctor"
 	"assay/internal/grade/checks"
 	"assay/internal/image"
 	"assay/internal/image/dockerfile"
@@ -21,6 +19,7 @@ import (
 	"assay/internal/proof"
 	"assay/internal/repo"
 	"assay/internal/sandbox/ns"
+	"assay/internal/sandbox/ns/nstest"
 	"assay/task"
 )
 
@@ -79,48 +78,14 @@ func newWorld(t *testing.T) *world {
 			t.Skipf("no %s: %v", p, err)
 		}
 	}
-	dir, err := os.MkdirTemp("", "assay-forge-test-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = filepath.WalkDir(dir, func(at string, d os.DirEntry, err error) error { // layers keep their modes
-			if err == nil && d.IsDir() {
-				_ = os.Chmod(at, 0o755)
-			}
-			return nil
-		})
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
-	})
-	if err := os.Chmod(dir, 0o755); err != nil { // for the user that sandboxes of root run as
-		t.Fatal(err)
-	}
-	return worldIn(t, dir)
+	return worldIn(t, nstest.Dir(t))
 }
 
 // worldIn is a world in a directory that is there, of this process or of
 // another one.
 func worldIn(t *testing.T, dir string) *world {
 	t.Helper()
-	st, err := image.Open(image.HostPath(filepath.Join(dir, "store")), image.Options{Volatile: true, Owner: ns.Owner()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := ns.Open(t.Context(), ns.Config{Store: st, Scratch: image.HostPath(filepath.Join(dir, "scratch"))})
-	var refused *doctor.Refusal
-	if errors.As(err, &refused) {
-		t.Skipf("no sandbox on this machine: %v", err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := errors.Join(b.Close(), st.Close()); err != nil {
-			t.Error(err)
-		}
-	})
+	st, b := nstest.Open(t, dir, filepath.Join(dir, "store"))
 	w := &world{t: t, images: st, dir: dir, env: &repo.Environment{}}
 	kept := filepath.Join(dir, "environment.json")
 	if text, err := os.ReadFile(kept); err == nil {

@@ -37,7 +37,7 @@ func (r *runs) leaks(ctx context.Context) ([]leak.Result, error) {
 			out[i].Notes = append(out[i].Notes, "the solution is too small to be looked for")
 			continue
 		}
-		if r.cfg.merged(t) {
+		if merged(t) {
 			seen[i] = g
 			continue
 		}
@@ -156,11 +156,13 @@ func texts(dir string) ([]string, error) {
 }
 
 // merged reports whether a task's solution is looked for in what can be seen of
-// its image alone. So it is for all tasks of the forge, whoever proves them:
-// they share a healthy image, which holds every solution below whiteouts.
-func (c Config) merged(t *task.Task) bool {
+// its image, not in what a layer above hides. So it is for all tasks of the
+// forge: they share a healthy image, which holds every solution below whiteouts.
+// Of a task that is graded by its state only git's objects count then: what its
+// solution puts back must survive somewhere.
+func merged(t *task.Task) bool {
 	_, forged := t.Config.Metadata.Assay.Rest["forge"].(map[string]any)
-	return c.Merged || forged
+	return forged
 }
 
 // seen looks for all solutions at once in what can be seen of their images.

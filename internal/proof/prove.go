@@ -36,15 +36,10 @@ type Config struct {
 	UID        sandbox.UIDMode // zero: the backend's first, whatever an older proof says
 	Concurrent int
 	Arms       Arms
-	Leaks      bool // look for the solution where an agent could read it
-	// Merged looks for the solution in what can be seen of the image, not in what
-	// a layer above hides. Of a task that is graded by its state only git's
-	// objects count then: what its solution puts back must survive somewhere.
-	// Tasks of the forge are looked at so in any case.
-	Merged  bool
-	Git     string         // the program, to look into repositories; empty: there is none
-	Cache   image.HostPath // of what shared layers hold; empty: none
-	Battery Battery        // of the full level
+	Leaks      bool           // look for the solution where an agent could read it
+	Git        string         // the program, to look into repositories; empty: there is none
+	Cache      image.HostPath // of what shared layers hold; empty: none
+	Battery    Battery        // of the full level
 }
 
 // Prove shows what the level asks for. A proved task gets its proof.json; one
@@ -85,7 +80,7 @@ func Prove(ctx context.Context, cfg Config, deps job.Deps) ([]Proof, error) {
 		if err != nil {
 			return proofs, err
 		}
-		p.addLeaks(leaks[i], cfg.merged(t) && t.Key(0).Grade == task.GradeState)
+		p.addLeaks(leaks[i], merged(t) && t.Key(0).Grade == task.GradeState)
 		proofs = append(proofs, p)
 	}
 	if cfg.Level == Full {

@@ -4,7 +4,6 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
-	"errors"
 	"os"
 	"path"
 	"path/filepath"
@@ -13,11 +12,11 @@ import (
 	"time"
 
 	"assay/internal/agent"
-	"assay/internal/doctor"
 	"assay/internal/image"
 	"assay/internal/model"
 	"assay/internal/sandbox"
 	"assay/internal/sandbox/ns"
+	"assay/internal/sandbox/ns/nstest"
 	"assay/task"
 	"assay/trajectory"
 	"assay/trial"
@@ -34,23 +33,8 @@ func TestMain(m *testing.M) {
 // opener makes sandboxes of this machine's tools with an empty /app.
 func opener(t *testing.T) func() sandbox.Sandbox {
 	t.Helper()
-	o := image.Options{Volatile: true}
-	if os.Geteuid() == 0 {
-		o.Owner = &image.Owner{UID: ns.DefaultRootUID, GID: ns.DefaultRootUID}
-	}
-	store, err := image.Open(image.HostPath(t.TempDir()), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := ns.Open(t.Context(), ns.Config{Store: store, Scratch: image.HostPath(t.TempDir())})
-	var refused *doctor.Refusal
-	if errors.As(err, &refused) {
-		t.Skipf("no sandbox on this machine: %v", err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { b.Close() })
+	dir := nstest.Dir(t)
+	store, b := nstest.Open(t, dir, filepath.Join(dir, "store"))
 	img := tools(t, store)
 	return func() sandbox.Sandbox {
 		sb, err := b.Create(t.Context(), sandbox.Spec{Image: img})

@@ -3,8 +3,6 @@ package history
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
@@ -14,10 +12,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"assay/internal/agent/command"
 	"assay/internal/agent/nop"
 	"assay/internal/agent/oracle"
-	"assay/internal/doctor"
 	"assay/internal/forge"
 	"assay/internal/grade/checks"
 	"assay/internal/image"
@@ -25,63 +24,20 @@ import (
 	"assay/internal/job"
 	"assay/internal/proof"
 	"assay/internal/repo"
-	"assay/internal/sandbox/ns"
+	"assay/internal/sandbox/ns/nstest"
 	"assay/task"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // rooms are a store and a backend, as the command has them.
 func rooms(t *testing.T, dir, store string) (*image.Store, job.Deps) {
 	t.Helper()
-	st, err := image.Open(image.HostPath(store), image.Options{Volatile: true, Owner: ns.Owner()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := ns.Open(t.Context(), ns.Config{Store: st, Scratch: image.HostPath(filepath.Join(dir, "scratch"))})
-	var refused *doctor.Refusal
-	if errors.As(err, &refused) {
-		t.Skipf("no sandbox on this machine: %v", err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := errors.Join(b.Close(), st.Close()); err != nil {
-			t.Error(err)
-		}
-	})
+	st, b := nstest.Open(t, dir, store)
 	build := func(ctx context.Context, q job.BuildRequest) (image.Image, error) {
 		return dockerfile.Build(ctx, dockerfile.Options{Store: st, Backend: b, Dir: image.HostPath(q.Dir), Resolve: q.Resolve, Base: q.Base, UID: q.UID})
 	}
 	return st, job.Deps{Images: st, Backend: b, Version: "test", Build: build,
 		Resolve: func(_ context.Context, ref string) (image.Image, error) { return st.Resolve(ref) },
 		Env:     func(string) (string, bool) { return "", false }}
-}
-
-// scratch is a directory that sandboxes of root can reach, whose layers keep
-// their modes.
-func scratch(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "assay-history-test-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = filepath.WalkDir(dir, func(at string, d fs.DirEntry, err error) error {
-			if err == nil && d.IsDir() {
-				_ = os.Chmod(at, 0o755)
-			}
-			return nil
-		})
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
-	})
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	return dir
 }
 
 var (
@@ -149,7 +105,7 @@ func healthy(t *testing.T, st *image.Store, clone string) *repo.Environment {
 // its reason in the funnel.
 func TestAdmitted(t *testing.T) {
 	needs(t, "git", "python3", "sh")
-	dir, clone := scratch(t), synthetic(t)
+	dir, clone := nstest.Dir(t), synthetic(t)
 	st, deps := rooms(t, dir, filepath.Join(dir, "store"))
 	env := healthy(t, st, clone)
 	issues, err := ReadIssues(strings.NewReader(`[{"id": 76, "iid": 12, "project_id": 4, "title": "mean() crashes for []", "state": "closed", "labels": ["bug"],
@@ -251,7 +207,7 @@ func TestRealSetsHoldNothing(t *testing.T) {
 	if list == "" {
 		t.Skip("ASSAY_FORGE_SETS names no sets")
 	}
-	st, deps := rooms(t, scratch(t), os.Getenv("ASSAY_STORE"))
+	st, deps := rooms(t, nstest.Dir(t), os.Getenv("ASSAY_STORE"))
 	for set := range strings.SplitSeq(list, ":") {
 		t.Run(filepath.Base(set), func(t *testing.T) {
 			b, err := os.ReadFile(filepath.Join(set, forge.Home, "forge.json"))

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"assay/internal/forge"
-
 	"github.com/google/go-cmp/cmp"
+
+	"assay/internal/forge"
 )
 
 // outcomes are the reasons that the subjects of synthetic.sh begin with, and

@@ -10,13 +10,13 @@ import (
 	"strings"
 	"testing"
 
-	"assay/internal/doctor"
 	"assay/internal/grade/checks"
 	"assay/internal/grade/program/drivers"
 	"assay/internal/grade/report"
 	"assay/internal/image"
 	"assay/internal/sandbox"
 	"assay/internal/sandbox/ns"
+	"assay/internal/sandbox/ns/nstest"
 )
 
 // TestMain lets the test binary be the sandbox's own processes.
@@ -47,14 +47,8 @@ func newPlace(t testing.TB, needs ...string) *place {
 			}
 		}
 	}
-	o := image.Options{Volatile: true}
-	if os.Geteuid() == 0 {
-		o.Owner = &image.Owner{UID: ns.DefaultRootUID, GID: ns.DefaultRootUID}
-	}
-	store, err := image.Open(image.HostPath(t.TempDir()), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := nstest.Dir(t)
+	store, b := nstest.Open(t, dir, filepath.Join(dir, "store"))
 	var host image.HostOptions
 	if root, err := exec.Command("go", "env", "GOROOT").Output(); err == nil && !strings.HasPrefix(string(root), "/usr/lib") {
 		host.Toolchains = []image.HostPath{image.HostPath(strings.TrimSpace(string(root)))}
@@ -63,15 +57,6 @@ func newPlace(t testing.TB, needs ...string) *place {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := ns.Open(t.Context(), ns.Config{Store: store, Scratch: image.HostPath(t.TempDir())})
-	var refused *doctor.Refusal
-	if errors.As(err, &refused) {
-		t.Skipf("no sandbox on this machine: %v", err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { b.Close() })
 	return &place{t: t, b: b, img: img}
 }
 

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"assay/internal/doctor"
 	"assay/internal/grade/checks"
 	"assay/internal/grade/program"
 	"assay/internal/grade/report"
@@ -17,6 +16,7 @@ import (
 	"assay/internal/importer"
 	"assay/internal/sandbox"
 	"assay/internal/sandbox/ns"
+	"assay/internal/sandbox/ns/nstest"
 )
 
 // TestMain lets the test binary be the sandbox's own processes.
@@ -33,27 +33,12 @@ func with(t *testing.T) func(source []byte) func(context.Context) (sandbox.Sandb
 	if _, err := os.Stat("/usr/bin/python3"); err != nil {
 		t.Skip(err)
 	}
-	o := image.Options{Volatile: true}
-	if os.Geteuid() == 0 {
-		o.Owner = &image.Owner{UID: ns.DefaultRootUID, GID: ns.DefaultRootUID}
-	}
-	store, err := image.Open(image.HostPath(t.TempDir()), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := nstest.Dir(t)
+	store, b := nstest.Open(t, dir, filepath.Join(dir, "store"))
 	img, err := store.Host(t.Context(), image.HostOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := ns.Open(t.Context(), ns.Config{Store: store, Scratch: image.HostPath(t.TempDir())})
-	var refused *doctor.Refusal
-	if errors.As(err, &refused) {
-		t.Skipf("no sandbox on this machine: %v", err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { b.Close() })
 	return func(text []byte) func(context.Context) (sandbox.Sandbox, error) {
 		return func(ctx context.Context) (sandbox.Sandbox, error) {
 			sb, err := b.Create(ctx, sandbox.Spec{Image: img})
