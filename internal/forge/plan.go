@@ -83,8 +83,17 @@ func runLine(c repo.Command, some []repo.Test) string {
 
 func lines(ids []string) []byte { return []byte(strings.Join(ids, "\n") + "\n") }
 
+// configured are files by which a directory says that a build is made in it.
+var configured = []string{"CMakeCache.txt", "meson-private", "CACHEDIR.TAG", "maven-status"}
+
+// compiled reports whether a file is what a build leaves beside its sources.
+func compiled(name string) bool {
+	return slices.Contains([]string{".o", ".lo", ".a", ".la", ".so", ".class", ".d"}, path.Ext(name))
+}
+
 // testFiles are the files of the healthy image that belong to the tests, by
-// their paths relative to the working directory.
+// their paths relative to the working directory. What a build writes does not,
+// whatever its name: to be built again it must be writable.
 func testFiles(v *image.View, workdir string, patterns []string) ([]string, error) {
 	if len(patterns) == 0 {
 		return nil, nil
@@ -93,10 +102,13 @@ func testFiles(v *image.View, workdir string, patterns []string) ([]string, erro
 	if err != nil {
 		return nil, fmt.Errorf("test files of the suite: %w", err)
 	}
-	var out []string
+	var out, built []string
 	err = v.Walk(workdir, func(e image.Entry) error {
 		rel, below := strings.CutPrefix("/"+e.Path, workdir+"/")
-		if !below || e.IsDir() || e.Type != image.TypeFile || rel == ".git" || strings.HasPrefix(rel, ".git/") {
+		if below && slices.Contains(configured, path.Base(rel)) {
+			built = append(built, path.Dir(rel)+"/")
+		}
+		if !below || e.IsDir() || e.Type != image.TypeFile || rel == ".git" || strings.HasPrefix(rel, ".git/") || compiled(rel) {
 			return nil
 		}
 		ok, err := m.MatchesOrParentMatches(rel)
@@ -104,6 +116,9 @@ func testFiles(v *image.View, workdir string, patterns []string) ([]string, erro
 			out = append(out, rel)
 		}
 		return err
+	})
+	out = slices.DeleteFunc(out, func(rel string) bool {
+		return slices.ContainsFunc(built, func(dir string) bool { return strings.HasPrefix(rel, dir) })
 	})
 	slices.Sort(out)
 	return out, err

@@ -41,7 +41,7 @@ func Runners() []Runner {
 		node   = `{program} --test --test-reporter=/tests/assay_node.mjs --test-reporter-destination=/logs/verifier/{name}.log `
 		golang = `{program} test -json -count=1 {args} `
 		maven  = `{program} -B -o {args} test`
-		ctest  = `cmake --build {program} >/logs/verifier/{name}.build 2>&1 && ctest --test-dir {program} --output-junit /logs/verifier/{name}.xml {args}`
+		ctest  = `cmake --build {program} 2>&1 && ctest --test-dir {program} --output-junit /logs/verifier/{name}.xml {args}`
 	)
 	log, json, xml := []string{"/logs/verifier/{name}.log"}, []string{"/logs/verifier/{name}.json"}, []string{"/logs/verifier/{name}.xml"}
 	return []Runner{

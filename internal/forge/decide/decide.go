@@ -20,7 +20,7 @@ type Class string
 const (
 	Killed    Class = "killed"
 	Survived  Class = "survived"
-	Timeout   Class = "timeout"   // twice, the second time alone
+	Timeout   Class = "timeout"   // twice, the second time alone, if not [Config].Once
 	Unviable  Class = "unviable"  // does not build, or no test can be collected
 	Uncovered Class = "uncovered" // no stable test reaches it
 	Lost      Class = "lost"      // no verdict, the machine failed

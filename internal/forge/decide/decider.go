@@ -39,7 +39,10 @@ type Config struct {
 	// Floor is the least time limit of a run; the limit is three times what the
 	// suite takes uncached, with its build, where that is more. 0: 10 s.
 	Floor time.Duration
-	Say   func(format string, args ...any) // nil: silence
+	// Once takes a timeout for one at once. It is for callers that take no such
+	// change: otherwise it must come again with nothing else running.
+	Once bool
+	Say  func(format string, args ...any) // nil: silence
 }
 
 // Decider decides changes of one environment. Decide may be called again, but

@@ -40,7 +40,7 @@ const maxLine = 1 << 20 // bytes of a verdict's line
 func ground(c Config) string {
 	h := sha256.New()
 	enc := json.NewEncoder(h) // of plain data: it cannot fail
-	_ = enc.Encode([]any{1, c.Env.Tag, c.Env.Layers, c.Env.Workdir, c.Policy, c.Env.Suite.Files, c.Env.Suite.Static, c.Env.Suite.Ranges})
+	_ = enc.Encode([]any{2, c.Env.Tag, c.Env.Layers, c.Env.Workdir, c.Policy, c.Env.Suite.Files, c.Env.Suite.Static, c.Env.Suite.Ranges, c.Once})
 	for _, cmd := range c.Env.Suite.Commands {
 		cmd.BaselineMillis = 0 // a time is no ground
 		_ = enc.Encode(cmd)

@@ -177,10 +177,10 @@ func (s *slot) attempt(ctx context.Context, c *command, at int, jobs []*job, don
 }
 
 // second looks again at what one run does not decide: a timeout counts when it
-// comes again with nothing else running, a failure only of a test that passes
+// comes again with nothing else running (if it need not count at once), a failure only of a test that passes
 // on the healthy tree when it runs in such a selection.
 func (s *slot) second(ctx context.Context, d driver, c *command, j *job, r *request, o outcome) (bool, error) {
-	if o.timedOut && !anyFailed(r, o) {
+	if o.timedOut && !anyFailed(r, o) && !s.d.c.Once {
 		r.alone, r.last = true, o.running
 		var err error
 		if o, err = once(ctx, d, r); err != nil {

@@ -19,7 +19,7 @@ func TestCommandAsTyped(t *testing.T) {
 		{`. /etc/profile; node_modules/.bin/jest --ci --json --outputFile=/logs/verifier/jest.json --coverage=false`, `node_modules/.bin/jest`},
 		{`. /etc/profile; node_modules/.bin/mocha --reporter /tests/assay_mocha.cjs --reporter-option output=/logs/verifier/mocha.log --require test/env test/`, `node_modules/.bin/mocha --require test/env test/`},
 		{`. /etc/profile; cargo test --no-fail-fast 2>&1`, `cargo test --no-fail-fast`},
-		{`. /etc/profile; cmake --build build >/logs/verifier/ctest.build 2>&1 && ctest --test-dir build --output-junit /logs/verifier/ctest.xml`, `cmake --build build && ctest --test-dir build`},
+		{`. /etc/profile; cmake --build build 2>&1 && ctest --test-dir build --output-junit /logs/verifier/ctest.xml`, `cmake --build build && ctest --test-dir build`},
 		{`. /etc/profile; mvn -B -o -Drat.skip -Dcheckstyle.skip -Dmaven.javadoc.skip test`, `mvn -o test`},
 	} {
 		w := &forge.World{Env: &repo.Environment{Suite: repo.Suite{Commands: []repo.Command{{Command: checks.Command{Name: "unit", Run: c[0]}}}}}}

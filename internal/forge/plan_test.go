@@ -1,0 +1,47 @@
+package forge
+
+import (
+	"path"
+	"slices"
+	"testing"
+
+	"assay/internal/image"
+)
+
+// What a build writes is no test, whatever its name, and a directory that it
+// writes to is not protected as a whole: the tests could not be built again.
+func TestWhatABuildWritesIsNoTest(t *testing.T) {
+	s := testStore(t)
+	var tree []image.Entry
+	made := map[string]bool{".": true}
+	for _, p := range []string{
+		"tests/a.c", "tests/data/in.json", "tests2/tests/b.c", "tests2/tests/b.o", "src/lib.c", "docs/tests/how-to.md",
+		"build/CMakeCache.txt", "build/tests/Makefile", "target/CACHEDIR.TAG", "target/debug/tests/x",
+		"java/target/maven-status/l", "java/target/tests/T.txt", "java/src/test/tests/T.java", "meson/meson-private/c.dat", "meson/tests/t.p/t.ninja",
+	} {
+		p = "app/" + p
+		var above []string
+		for d := path.Dir(p); !made[d]; d = path.Dir(d) {
+			made[d], above = true, append(above, d)
+		}
+		slices.Reverse(above)
+		for _, d := range above {
+			tree = append(tree, image.Entry{Path: d, Type: image.TypeDir, Mode: 0o755})
+		}
+		tree = append(tree, image.Entry{Path: p, Type: image.TypeFile, Mode: 0o644})
+	}
+	v, err := s.View(healthyTree(t, s, tree...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := testFiles(v, "/app", []string{"tests", "**/tests/**"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"docs/tests/how-to.md", "java/src/test/tests/T.java", "tests/a.c", "tests/data/in.json", "tests2/tests/b.c"}; !slices.Equal(got, want) {
+		t.Errorf("test files are %q, not %q", got, want)
+	}
+	if got, want := protect(v, "/app", got, nil), []string{"docs", "java/src", "tests", "tests2/tests/b.c"}; !slices.Equal(got, want) {
+		t.Errorf("protected are %q, not %q", got, want)
+	}
+}
