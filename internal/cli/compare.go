@@ -177,7 +177,11 @@ func (a *app) hold(g *grammar, r *compare.Report, gates []compare.Gate) error {
 			a.say("%s", shown(c.Line))
 		}
 		if !c.Met {
-			missed = append(missed, c.Gate)
+			who := ""
+			if c.Arm != "" {
+				who = " by " + shown(c.Arm)
+			}
+			missed = append(missed, c.Gate+who)
 		}
 	}
 	if met {

@@ -134,20 +134,29 @@ type jobResumeCmd struct {
 	MaxJobCost   *float64 `name:"max-job-cost" placeholder:"USD" help:"US dollars that the job may cost, what it cost before included; 0: no limit. Default: as before."`
 	modelFlags
 	registryFlags
+	gateFlags
 }
 
 func (jobResumeCmd) Help() string {
 	return `Runs what has no result, with the tasks, agents and options the job was begun with, and on its backend.
-Tasks that the set has got since are left out: 'assay run' takes them in.
+Tasks that the set has got since are left out: 'assay run' takes them in. A job does not record the gates that
+it was begun with: name them again, and they are held against the whole job.
 
 Examples:
   assay job resume jobs/try1
   assay job resume jobs/try1 --rerun infra --rerun agent_timeout
+  assay job resume jobs/try1 --gate 'resolved >= 50%'
+
+` + gateHelp + `
 
 Exit status: as of 'assay run'.`
 }
 
 func (c *jobResumeCmd) Run(ctx *boundCtx, a *app, g *grammar) error {
+	gates, err := c.gates(false)
+	if err != nil {
+		return usage(err)
+	}
 	m, err := a.armory(g, c.modelFlags)
 	if err != nil {
 		return err
@@ -181,7 +190,7 @@ func (c *jobResumeCmd) Run(ctx *boundCtx, a *app, g *grammar) error {
 	if err := a.allowHostEnv(cfg.Tasks, c.Yes); err != nil {
 		return err
 	}
-	return a.execute(ctx, g, cfg, execution{quiet: c.Quiet, report: true, registries: c.registryFlags})
+	return a.execute(ctx, g, cfg, execution{quiet: c.Quiet, report: true, registries: c.registryFlags, gates: gates})
 }
 
 // buildCacheKept is how long build steps outlive their last use when a job is
