@@ -73,9 +73,13 @@ func (g *batch) called(ctx context.Context, name, file string) (args []string, d
 	return lines[2:], lines[1], nil
 }
 
-// as is the head of a line that runs where and as the suite's go test did.
-func (g *batch) as(dir string) string {
-	return ". " + said + "/0/env; cd " + repo.Quote(dir) + " && "
+// masked finds how a suite's command gives up what root may do, or who it runs
+// as: compiled tests are started so, too.
+var masked = regexp.MustCompile(`\bsetpriv(\s+--[\w-]+(=\S+|\s+[-+]\S+|\s+\d+)?)+\s`)
+
+// as is a line that runs a program where and as the suite's own command did.
+func (g *batch) as(dir, program string) string {
+	return ". " + said + "/0/env; cd " + repo.Quote(dir) + " && exec " + masked.FindString(g.c.Run) + program
 }
 
 // healthy fails where the suite, run as this driver does, does not give what it

@@ -78,7 +78,7 @@ func (g *golang) learn(ctx context.Context) error {
 }
 
 func (g *golang) tool(ctx context.Context, limit time.Duration, args ...string) (sandbox.ExecResult, error) {
-	line := g.as(g.dir) + "go"
+	line := g.as(g.dir, "go")
 	for _, a := range args {
 		line += " " + repo.Quote(a)
 	}
@@ -136,7 +136,7 @@ func (g *golang) build(ctx context.Context, tests []*test, limit time.Duration, 
 		into[dir] = append(into[dir], p)
 	}
 	for _, dir := range slices.Sorted(maps.Keys(into)) {
-		line := "mkdir -p " + dir + "; " + g.as(g.dir) + "go"
+		line := "mkdir -p " + dir + "; " + g.as(g.dir, "go")
 		for _, a := range slices.Concat(args, []string{"-o", dir + "/"}, into[dir]) {
 			line += " " + repo.Quote(a)
 		}
@@ -178,7 +178,7 @@ func (g *golang) test(ctx context.Context, r *request, limit time.Duration, vars
 				}
 			}
 		}
-		line := g.as(dir) + "exec " + repo.Quote(g.binary(p)) + " -test.paniconexit0 -test.timeout=0 -test.v=test2json -test.run=" +
+		line := g.as(dir, repo.Quote(g.binary(p))) + " -test.paniconexit0 -test.timeout=0 -test.v=test2json -test.run=" +
 			repo.Quote("^("+strings.Join(names, "|")+")$")
 		if r.stop {
 			line += " -test.failfast"

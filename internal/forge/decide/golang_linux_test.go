@@ -114,3 +114,18 @@ func errText(err error) string {
 	}
 	return err.Error()
 }
+
+// What a command gives up, or who it runs as, is read off its line whole.
+func TestMasked(t *testing.T) {
+	for line, want := range map[string]string{
+		`. /etc/profile; setpriv --bounding-set -dac_override,-fowner --inh-caps -dac_override go test -json ./...`: `setpriv --bounding-set -dac_override,-fowner --inh-caps -dac_override `,
+		`setpriv --reuid=1000 --regid=1000 --clear-groups go test ./...`:                                            `setpriv --reuid=1000 --regid=1000 --clear-groups `,
+		`setpriv --reuid 1000 --regid 1000 --init-groups cargo test`:                                                `setpriv --reuid 1000 --regid 1000 --init-groups `,
+		`cd setpriv && go test ./...`: "",
+		`go test -run setprivacy`:     "",
+	} {
+		if got := masked.FindString(line); got != want {
+			t.Errorf("%s: %q, not %q", line, got, want)
+		}
+	}
+}

@@ -94,7 +94,7 @@ var (
 func (g *cargo) errorLine() *regexp.Regexp { return rustErrorLine }
 
 func (g *cargo) line(words ...string) string {
-	line := g.as(g.dir) + "cargo test"
+	line := g.as(g.dir, "cargo") + " test"
 	for _, f := range slices.Concat(g.flags, words) {
 		line += " " + repo.Quote(f)
 	}
@@ -128,7 +128,7 @@ func (g *cargo) test(ctx context.Context, r *request, limit time.Duration, vars 
 		if len(names[p.name]) == 0 {
 			continue
 		}
-		line := g.as(g.dir) + "exec " + repo.Quote(p.path) + " --exact"
+		line := g.as(g.dir, repo.Quote(p.path)) + " --exact"
 		for _, n := range names[p.name] {
 			line += " " + repo.Quote(n)
 		}
