@@ -124,6 +124,16 @@ func TestHostileStreams(t *testing.T) {
 	}
 }
 
+// A file whose name fits no path of the host is left out, and what follows it is kept.
+func TestKeepLongNames(t *testing.T) {
+	deep := strings.Repeat(strings.Repeat("n", 200)+"/", 30)
+	s := streams{"/a": {of(tar.TypeDir, deep), reg(deep+"x", "x"), reg("last", "x")}}
+	got, err := keep{files: 10}.tree(t.Context(), s, "/a", t.TempDir())
+	if err != nil || got.files != 1 || got.left != 2 || !strings.Contains(got.note("x"), "too long") {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
 func TestKeepCaps(t *testing.T) {
 	s := streams{"/a": {reg("1", "a"), reg("2", "b"), reg("3", "c")}, "/big": {reg("1", "a"), nil}}
 	got, err := keep{files: 2}.tree(t.Context(), s, "/a", t.TempDir())

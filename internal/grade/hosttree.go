@@ -27,6 +27,11 @@ type keep struct {
 	skip  func(rel string) bool
 }
 
+// maxKeptName is of a path below the directory where a tree is kept, in bytes: a
+// program can nest names until no path leads to them, and whoever walks over
+// what was kept, to make it durable or to show it, has paths alone.
+const maxKeptName = 1000
+
 // kept counts what happened.
 type kept struct {
 	files int
@@ -95,7 +100,7 @@ func (k keep) unpack(tr *tar.Reader, dir string) (got kept, err error) {
 			got.over++
 			continue
 		}
-		ok := filepath.IsLocal(name)
+		ok := filepath.IsLocal(name) && len(name) <= maxKeptName
 		if ok {
 			ok, err = k.entry(root, tr, h, name)
 		}
@@ -191,7 +196,7 @@ func (g kept) note(what string) string {
 	case g.over > 0:
 		return fmt.Sprintf("%s: %d entries beyond the first %d were not kept", what, g.over, g.files)
 	case g.left > 0:
-		return fmt.Sprintf("%s: %d entries were not kept (links, pipes, or names taken), e.g. %q", what, g.left, clip(g.name))
+		return fmt.Sprintf("%s: %d entries were not kept (links, pipes, names that are too long or taken), e.g. %q", what, g.left, clip(g.name))
 	}
 	return ""
 }

@@ -518,3 +518,20 @@ func TestBottomlessTree(t *testing.T) {
 	_, v := w.run(c)
 	w.want(trialOf(t, v, "x", "deep"), trial.CauseDiskLimit, "levels deep")
 }
+
+// Names that are too long for the host's paths stay where they are: what is kept
+// of a trial can be made durable, and the other trials go on.
+func TestLongNamesInLogs(t *testing.T) {
+	w := newWorld(t)
+	long := strings.Repeat("/"+strings.Repeat("n", 200), 19)
+	deep := "for d in /logs/artifacts /logs/verifier; do mkdir -p $d" + long + " && echo x >$d" + long + "/x || exit; done\n"
+	c := w.config("long", []Arm{shell("long", deep+"echo done >answer"), idle()}, w.task("x", files{"tests/test.sh": "#!/bin/sh\n" + deep +
+		"mkdir -p /tmp/z" + long + " && mv /logs/verifier/n* /tmp/z" + long + " && mv /tmp/z /logs/verifier/\n" + strings.TrimPrefix(testSh, "#!/bin/sh\n")}))
+	_, v := w.run(c)
+	tr := trialOf(t, v, "x", "long")
+	w.want(tr, trial.CauseSolved, "")
+	w.want(trialOf(t, v, "x", "nop"), trial.CauseUnsolved, "")
+	if notes := strings.Join(tr.Record.Notes, "\n"); strings.Count(notes, "too long") != 2 {
+		t.Errorf("not said of both: %s", notes)
+	}
+}
