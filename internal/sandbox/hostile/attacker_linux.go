@@ -247,6 +247,11 @@ func initAttackers() tries {
 			time.Sleep(50 * time.Millisecond)
 			return errors.New("all of them sent")
 		}),
+		// An init without descriptors starts nothing any more, which looks like a
+		// fault of the machine.
+		"limits of init": plain(func() error {
+			return unix.Prlimit(1, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 3, Max: 3}, nil)
+		}),
 		"trace init": plain(func() error {
 			runtime.LockOSThread() // a tracer is a thread
 			defer runtime.UnlockOSThread()

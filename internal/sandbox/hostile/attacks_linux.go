@@ -51,6 +51,7 @@ func attacks() []attack {
 	add("init", inInit, "trace init", "seize init", "memory of init", "environment of init", "root of init",
 		"program of init", "descriptors of init", "take a descriptor of init", "read init with process_vm_readv", "namespaces of init",
 		"join the namespaces of init")
+	add("init", sandbox.DefSeccomp, "limits of init")
 	with(attack{name: "program of init by its interpreter", class: "init", off: sandbox.DefProgram, own: true, try: interpreted})
 
 	add("namespaces", nested, "user namespace", "user and mount namespace", "user namespace by clone3")
@@ -142,6 +143,7 @@ func copyAttacks() []attack {
 		{name: "put upon a planted link", class: t, off: copying, try: puts("/desk", links, file("file"))},
 		{name: "put while directories are swapped", class: t, off: copying, race: true, try: races("swap directory and link", putRace)},
 		{name: "get through a planted link", class: t, off: copying, try: getLink},
+		{name: "copy through links in a ring", class: t, off: copying, kernelToo: true, try: rings},
 		{name: "get while files are swapped", class: t, off: copying, race: true, try: races("swap file and link", getRace("/race"))},
 		{name: "get while directories are swapped", class: t, off: copying, race: true, try: races("swap directory and link", getRace("/race/x"))},
 		{name: "get while pipes are swapped", class: t, off: copying, race: true, try: races("swap file and pipe", getRace("/race"))},

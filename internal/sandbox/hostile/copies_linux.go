@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -367,6 +368,25 @@ func getLink(f *field) (bool, string, error) {
 	}
 	led, err := f.getsBait(f.ctx, f.s, "/desk/keeper/secret")
 	return led, fmt.Sprint(err), nil
+}
+
+// rings lets the host copy where links lead in circles. There is nothing, and
+// that is what it must say: whatever else would be a fault of the machine.
+func rings(f *field) (bool, string, error) {
+	if worked, detail, err := f.inside("plant rings"); err != nil || !worked {
+		return false, detail, fmt.Errorf("prepare: %s %w", detail, err)
+	}
+	var said []string
+	worked := false
+	for _, p := range []image.Path{"/desk/a/x", "/desk/self/x/y"} {
+		err := f.s.Get(f.ctx, p, io.Discard, 1<<20)
+		worked = worked || !errors.Is(err, fs.ErrNotExist)
+		said = append(said, fmt.Sprint("get: ", err))
+		err = f.s.Put(f.ctx, p, archive(tar.Header{Name: "planted"}))
+		worked = worked || err == nil || errors.Is(err, sandbox.ErrLost)
+		said = append(said, fmt.Sprint("put: ", err))
+	}
+	return worked, strings.Join(said, "; "), nil
 }
 
 // hardLink lets an archive link the host's bait into the tree.

@@ -69,6 +69,9 @@ func fileAttackers() tries {
 			}
 			return nil
 		},
+		"plant rings": func([]string) error {
+			return errors.Join(os.Mkdir("/desk", 0o777), os.Symlink("b", "/desk/a"), os.Symlink("a", "/desk/b"), os.Symlink("self", "/desk/self"))
+		},
 		"plant links": func(args []string) error {
 			return errors.Join(os.Mkdir("/desk", 0o777), os.Symlink(args[0], "/desk/out"),
 				os.Symlink("/host"+args[0], "/desk/keeper"), os.Symlink("/host"+args[0]+"/planted", "/desk/file"))
