@@ -2,7 +2,9 @@ package grade
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -38,10 +40,10 @@ type DiffStat struct {
 	Cut                   bool
 }
 
-// WorkspaceDiff says what a layer changes below workdir, as git would: unified
-// text with names relative to workdir, sorted, without .git. The same layers
-// give the same bytes.
-func WorkspaceDiff(store *image.Store, base image.Image, layer image.LayerID, workdir image.Path, caps DiffCaps) ([]byte, DiffStat, error) {
+// WorkspaceDiff says what an agent whose layer it is has changed below workdir,
+// as git would: unified text with names relative to workdir, sorted, without
+// .git and without what it was given. The same layers give the same bytes.
+func WorkspaceDiff(store *image.Store, base image.Image, layer image.LayerID, workdir image.Path, given Given, caps DiffCaps) ([]byte, DiffStat, error) {
 	if layer == "" {
 		return nil, DiffStat{}, nil
 	}
@@ -49,17 +51,24 @@ func WorkspaceDiff(store *image.Store, base image.Image, layer image.LayerID, wo
 	if err != nil {
 		return nil, DiffStat{}, fmt.Errorf("workspace diff: %w", err)
 	}
-	d := &differ{caps: caps.orDefaults(), dir: dir}
+	d := &differ{caps: caps.orDefaults(), dir: dir, given: given}
 	if d.base, err = store.View(base.Layers); err == nil {
 		d.over, err = store.View([]image.LayerID{layer})
 	}
 	if err != nil {
 		return nil, DiffStat{}, fmt.Errorf("workspace diff: %w", err)
 	}
-	if err := d.changed(store, layer); err != nil {
+	if err := errors.Join(d.changed(store, layer), d.lay()); err != nil {
 		return nil, DiffStat{}, fmt.Errorf("workspace diff: %w", err)
 	}
-	for _, p := range sortedKeys(d.paths) {
+	all := maps.Clone(d.paths)
+	for p := range d.laid {
+		all[p] = true
+	}
+	for _, p := range sortedKeys(all) {
+		if d.ours(p) {
+			continue
+		}
 		if err := d.file(p); err != nil {
 			return nil, DiffStat{}, fmt.Errorf("workspace diff: %w", err)
 		}
@@ -75,7 +84,9 @@ type differ struct {
 	caps       DiffCaps
 	dir        string // relative to the root
 	base, over *image.View
-	paths      map[string]bool // that may differ
+	given      Given
+	paths      map[string]bool   // that may differ
+	laid       map[string]string // files that were given, and the host's directory that they are from
 	out        bytes.Buffer
 	stat       DiffStat
 }
@@ -152,18 +163,23 @@ func (d *differ) side(v *image.View, p string) (side, error) {
 	if err != nil {
 		return s, err
 	}
+	s.fill(b)
+	return s, nil
+}
+
+// fill takes the content of a file.
+func (s *side) fill(b []byte) {
 	s.big = bytes.IndexByte(b[:min(len(b), 8000)], 0) >= 0 // git's test for binary content
 	s.text = string(b)
-	return s, nil
 }
 
 // file writes how one name differs.
 func (d *differ) file(p string) error {
-	old, err := d.side(d.base, p)
+	old, err := d.before(p)
 	if err != nil {
 		return err
 	}
-	now, err := d.side(d.over, p)
+	now, err := d.after(p)
 	if err != nil {
 		return err
 	}

@@ -41,7 +41,7 @@ func diffWorld(t testing.TB) (*image.Store, image.Image, image.LayerID) {
 
 func TestWorkspaceDiffGolden(t *testing.T) {
 	s, img, end := diffWorld(t)
-	got, stat, err := WorkspaceDiff(s, img, end, "/app", DiffCaps{File: 2000})
+	got, stat, err := WorkspaceDiff(s, img, end, "/app", Given{}, DiffCaps{File: 2000})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func TestWorkspaceDiffGolden(t *testing.T) {
 		t.Errorf("stat (-want +got):\n%s", d)
 	}
 	for range 3 {
-		again, _, err := WorkspaceDiff(s, img, end, "/app", DiffCaps{File: 2000})
+		again, _, err := WorkspaceDiff(s, img, end, "/app", Given{}, DiffCaps{File: 2000})
 		if err != nil || !bytes.Equal(got, again) {
 			t.Fatalf("not the same twice (%v)", err)
 		}
@@ -86,7 +86,7 @@ func TestWorkspaceDiffApplies(t *testing.T) {
 	)}}
 	end := layer(t, s, img.Layers, file("app/a", "0\n1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n12\n13"), gone("app/gone"), file("app/run", "#!/bin/sh\nexit 1\n"),
 		link("app/l", "b"), gone("app/d"), file("app/n e w/é", "new\n"), link("app/turns", "a"))
-	diff, _, err := WorkspaceDiff(s, img, end, "app", DiffCaps{})
+	diff, _, err := WorkspaceDiff(s, img, end, "app", Given{}, DiffCaps{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,17 +163,17 @@ func TestWorkspaceDiffCaps(t *testing.T) {
 	}
 	end := layer(t, s, nil, all...)
 	for _, caps := range []DiffCaps{{Files: 7}, {Bytes: 9000}} {
-		got, stat, err := WorkspaceDiff(s, image.Image{}, end, "/app", caps)
+		got, stat, err := WorkspaceDiff(s, image.Image{}, end, "/app", Given{}, caps)
 		if err != nil || !stat.Cut || stat.Files > 7 || len(got) > 10_000 || !strings.Contains(string(got), "# cut") {
 			t.Errorf("%+v: %d bytes, %+v, %v", caps, len(got), stat, err)
 		}
 	}
-	got, stat, err := WorkspaceDiff(s, image.Image{}, "", "/app", DiffCaps{})
+	got, stat, err := WorkspaceDiff(s, image.Image{}, "", "/app", Given{}, DiffCaps{})
 	if len(got) != 0 || stat.Files != 0 || err != nil {
 		t.Errorf("no layer: %q, %+v, %v", got, stat, err)
 	}
 	// The whole root as a workspace.
-	got, _, err = WorkspaceDiff(s, image.Image{}, end, "/", DiffCaps{Files: 1})
+	got, _, err = WorkspaceDiff(s, image.Image{}, end, "/", Given{}, DiffCaps{Files: 1})
 	if err != nil || !strings.Contains(string(got), "+++ b/app/f00\n") {
 		t.Errorf("root: %.200s, %v", got, err)
 	}

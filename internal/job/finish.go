@@ -42,12 +42,12 @@ func (a *attempt) collect(ctx context.Context, step string, key task.Key, f froz
 	return nil
 }
 
-// diff writes the agent's work as a diff, for people.
+// diff writes the agent's work as a diff, for people and as a prediction.
 func (a *attempt) diff(step string, f frozen) error {
 	if f.layer == "" {
 		return nil
 	}
-	diff, _, err := grade.WorkspaceDiff(a.r.deps.Images, a.image, f.layer, a.workdir(), grade.DiffCaps{})
+	diff, _, err := grade.WorkspaceDiff(a.r.deps.Images, a.image, f.layer, a.workdir(), a.givenToAgent(), grade.DiffCaps{})
 	if err != nil {
 		return fmt.Errorf("diff of %q: %w", a.p.name, err)
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"assay/internal/agent"
+	"assay/internal/grade"
 	"assay/internal/image"
 	"assay/internal/sandbox"
 	"assay/task"
@@ -193,6 +194,24 @@ func (a *attempt) putDir(ctx context.Context, dir string, dst image.Path) error 
 		return fmt.Errorf("put %s: %w", dir, err)
 	}
 	return nil
+}
+
+// givenToAgent is what set-up, and in live verification the grader, put into the
+// sandbox: none of it is the agent's work.
+func (a *attempt) givenToAgent() grade.Given {
+	own := []image.Path{"/logs", "/tests"}
+	for _, n := range a.needs {
+		for _, f := range n.Files {
+			own = append(own, f.Path)
+		}
+		if n.Solution {
+			own = append(own, "/solution")
+		}
+	}
+	for _, m := range a.mounts() {
+		own = append(own, m.Target)
+	}
+	return grade.Given{Dirs: a.given, Own: own}
 }
 
 // setUpStep puts in place what one step brings: its workdir/, the agent's files
