@@ -204,7 +204,7 @@ func (c *exportCmd) reports(a *app, g *grammar, arms []*exchange.Arm) error {
 			if err != nil {
 				return err
 			}
-			dir := filepath.Join("logs", "run_evaluation", c.RunID, strings.ReplaceAll(arm.Model, "/", "__"), r.ID)
+			dir := filepath.Join("logs", "run_evaluation", c.RunID, arm.FileName(), r.ID)
 			if err := root.MkdirAll(dir, 0o755); err != nil {
 				return err
 			}

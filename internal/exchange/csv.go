@@ -49,6 +49,7 @@ var columns = []struct {
 	{"cache_tokens", func(_ *store.View, t *store.Trial) string { return optInt(t.Usage.CacheTokens) }},
 	{"output_tokens", func(_ *store.View, t *store.Trial) string { return optInt(t.Usage.OutputTokens) }},
 	{"cost_usd", func(_ *store.View, t *store.Trial) string { return optFloat(t.Usage.CostUSD) }},
+	{"arm", func(_ *store.View, t *store.Trial) string { return ArmName(t.Agent, t.Model) }},
 }
 
 func checked(get func(*trial.Checks) string) func(*store.View, *store.Trial) string {

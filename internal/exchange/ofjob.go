@@ -37,35 +37,26 @@ type Arm struct {
 // order.
 func Arms(v *store.View, rep int) []*Arm {
 	var all []*Arm
+	at := map[[2]string]*Arm{} // by agent and model
 	for _, t := range v.Trials {
 		if t.Rep != rep {
 			continue
 		}
-		model := armModel(t.Agent, t.Model)
-		i := slices.IndexFunc(all, func(a *Arm) bool { return a.Model == model })
-		if i < 0 {
-			i = len(all)
-			all = append(all, &Arm{Model: model, Agent: t.Agent})
+		key := [2]string{t.Agent, t.Model}
+		if at[key] == nil {
+			at[key] = &Arm{Model: ArmName(t.Agent, t.Model), Agent: t.Agent}
+			if slices.ContainsFunc(all, func(a *Arm) bool { return a.FileName() == at[key].FileName() }) {
+				at[key].Model += "-" + digest8(t.Agent+"\n"+t.Model) // a/b and a__b are one name to SWE-bench
+			}
+			all = append(all, at[key])
 		}
-		all[i].Trials = append(all[i].Trials, t)
+		at[key].Trials = append(at[key].Trials, t)
 	}
 	return all
 }
 
-// armModel is what stands as model_name_or_path: of a prediction its own, else
-// agent and model.
-func armModel(agent, model string) string {
-	if name, ok := strings.CutPrefix(agent, PredictionArm); ok {
-		return name
-	}
-	switch {
-	case agent == "oracle":
-		return "gold"
-	case model == "":
-		return agent
-	}
-	return agent + "__" + strings.ReplaceAll(model, "/", "__")
-}
+// FileName is the arm as a directory or the beginning of a file's name.
+func (a *Arm) FileName() string { return fileName(a.Model) }
 
 // read reads a small file of a trial; nil: it is not there.
 func read(t *store.Trial, name string) ([]byte, error) {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 )
 
 // RunSummary is SWE-bench's summary of a run, schema version 2. Ids are
@@ -30,7 +29,7 @@ type Leftovers struct{ Containers, Images []string }
 
 // FileName is how SWE-bench names the file.
 func (s RunSummary) FileName() string {
-	return strings.ReplaceAll(s.Model, "/", "__") + "." + s.RunID + ".json"
+	return fileName(s.Model) + "." + s.RunID + ".json"
 }
 
 func sorted(ids []string) []string {
