@@ -364,7 +364,11 @@ func (f *forge) final(a *attempt) error {
 	chosen := f.chosen(a)
 	plan, files := planOf(&f.cfg.Env.Suite, a.lists, chosen, protect(f.healthy, f.cfg.Env.Workdir, f.testFiles, a.cand.Broken))
 	for i := range plan.Commands {
-		plan.Commands[i].TimeoutSec = 2 * f.limit(plan.Commands[i].Name)
+		limit := f.limit(plan.Commands[i].Name)
+		if !a.seen.hung { // else who leaves it broken waits for it, in every trial
+			limit *= 2
+		}
+		plan.Commands[i].TimeoutSec = limit
 	}
 	a.plan, a.tests = plan, files
 	if err := f.recordFault(a); err != nil {
