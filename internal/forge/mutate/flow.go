@@ -19,6 +19,10 @@ func (f *file) ends(b *syntax.Node) bool {
 			last = c[0]
 		}
 	}
+	if f.is(last, call) {
+		_, name := f.callee(last)
+		return slices.Contains([]string{"panic", "exit", "Exit", "abort", "Fatal", "Fatalf", "panic!"}, f.text(name))
+	}
 	return f.is(last, returning, throwing, breaking, continuing)
 }
 

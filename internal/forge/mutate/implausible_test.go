@@ -23,6 +23,9 @@ func TestNobodyWrites(t *testing.T) {
 		{"x.go", gof("for i := 0; i < a; i++ {\n\t\tb += i\n\t}\n\treturn b"), gof("for i := 0; i < a; i-- {\n\t\tb += i\n\t}\n\treturn b")},
 		{"x.js", "function f (a) {\n  return a.length - 1\n}\n", "function f (a) {\n  return a.length - 0\n}\n"},
 		{"x.js", "function f (a) {\n  for (let i = 0; i < 3; i++) { g(i) }\n}\n", "function f (a) {\n  for (let i = 0; i < 3; i--) { g(i) }\n}\n"},
+		{"x.go", gof("if a > b {\n\t\tpanic(b)\n\t}\n\treturn b"), gof("panic(b)\n\treturn b")},
+		{"x.go", gof("if a > b {\n\t\tfmt.Errorf(\"%d\", len(c))\n\t}\n\treturn b"), gof("if a > b {\n\t\tfmt.Errorf(\"%d\", len(c) - 1)\n\t}\n\treturn b")},
+		{"x.go", "package x\n\nfunc (r *R) use(m M) {\n\tr.all = append(r.all, m)\n}\n", "package x\n\nfunc (r *R) use(m M) {\n}\n"},
 		{"x.py", fn("if a:\n"+strings.Repeat("        b += g(b)\n", 6), "return b"), fn("return b")},
 	} {
 		for _, name := range Operators() {

@@ -128,7 +128,7 @@ func (f *file) again(n *syntax.Node) (left, right *syntax.Node, ok bool) {
 }
 
 func missingReassignment(f *file, n *syntax.Node, put func(...edit)) {
-	if _, _, ok := f.again(n); ok {
+	if _, _, ok := f.again(n); ok && (f.is(n.Parent.Parent, loop, ifBranch) || len(f.statements(n.Parent)) > 1) {
 		if e, ok := f.without(n); ok {
 			put(e)
 		}

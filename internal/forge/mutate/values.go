@@ -81,6 +81,17 @@ func small(s string) (int, bool) {
 	return v, err == nil && v < 1000
 }
 
+// worded reports whether arguments become a message's text.
+func (f *file) worded(args *syntax.Node) bool {
+	c := args.Parent
+	if !f.is(c, call) {
+		return false
+	}
+	_, last := f.callee(c)
+	name := strings.ToLower(f.text(last))
+	return slices.ContainsFunc([]string{"error", "print", "format", "warn", "log", "fatal", "panic"}, func(w string) bool { return strings.Contains(name, w) })
+}
+
 // offByOne counts one too many or too few where places and lengths are
 // counted: in indices, slices, ranges, beside lengths.
 func offByOne(f *file, n *syntax.Node, put func(...edit)) {
@@ -92,7 +103,7 @@ func offByOne(f *file, n *syntax.Node, put func(...edit)) {
 		fn, last := f.callee(n)
 		lengths := []string{"len", "length", "size", "count", "strlen"}
 		if (slices.Contains(lengths, fn) || slices.Contains(lengths, f.text(last))) && !f.is(n.Parent, expression, subscript) {
-			if _, _, r, in := f.sides(n.Parent); in && !f.asked(n) && !f.is(r, integer) || f.is(n.Parent, arguments, slice, subscript) {
+			if _, _, r, in := f.sides(n.Parent); in && !f.asked(n) && !f.is(r, integer) || f.is(n.Parent, slice, subscript) || f.is(n.Parent, arguments) && !f.worded(n.Parent) {
 				put(edit{n.End, n.End, " - 1"})
 			}
 		}
