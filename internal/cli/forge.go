@@ -31,21 +31,22 @@ type forgeCmd struct {
 
 // forgeFlags are those of every forge.
 type forgeFlags struct {
-	Repo       string `arg:"" name:"repo" help:"A repository (directory or URL), which is set up first, or a directory with environment.json that 'assay repo setup' made."`
-	Out        string `short:"o" required:"" placeholder:"DIR" help:"The set: task directories lie directly in it, all else in DIR/.forge. Run it again with the same DIR to go on."`
-	Limit      int    `placeholder:"N" help:"Tasks in all at most, those of earlier runs included."`
-	Seed       uint64 `default:"1" placeholder:"S" help:"Equal seeds propose equal candidates."`
-	TestBudget int    `default:"30" placeholder:"N" help:"Tests of a task's runs: those that fail, those that cover the change, and a sample. 0: the whole suite."`
-	Canaries   int    `default:"8" placeholder:"N" help:"Changed tests that are tried, once, so that tasks have canaries. 0: none."`
-	Hints      int    `placeholder:"N" help:"Hints in each statement, from vague to plain."`
-	Concurrent int    `short:"n" default:"2" placeholder:"N" help:"Trials at once."`
-	Git        string `placeholder:"DIR" help:"A clone with the history. Default: the repository itself, or a clone of the URL."`
-	Plan       bool   `help:"Try a few candidates of each generator, then print the yields and when it would end. What was tried counts."`
-	Probe      int    `default:"6" placeholder:"N" help:"With --plan: candidates of each generator."`
-	Images     bool   `default:"true" negatable:"" help:"Write the healthy image once below DIR/.forge/images, so that another machine runs the set."`
-	Push       string `placeholder:"NAME" help:"Send the healthy image to a registry under this name, too."`
-	Branch     string `placeholder:"NAME" help:"Branch or tag of a URL."`
-	Subdir     string `placeholder:"DIR" help:"Of a monorepo: the part that is built and tested."`
+	Repo       string        `arg:"" name:"repo" help:"A repository (directory or URL), which is set up first, or a directory with environment.json that 'assay repo setup' made."`
+	Out        string        `short:"o" required:"" placeholder:"DIR" help:"The set: task directories lie directly in it, all else in DIR/.forge. Run it again with the same DIR to go on."`
+	Limit      int           `placeholder:"N" help:"Tasks in all at most, those of earlier runs included."`
+	For        time.Duration `placeholder:"DURATION" help:"After this time (90s, 2h) nothing new is begun; what is under way is finished."`
+	Seed       uint64        `default:"1" placeholder:"S" help:"Equal seeds propose equal candidates."`
+	TestBudget int           `default:"30" placeholder:"N" help:"Tests of a task's runs: those that fail, those that cover the change, and a sample. 0: the whole suite."`
+	Canaries   int           `default:"8" placeholder:"N" help:"Changed tests that are tried, once, so that tasks have canaries. 0: none."`
+	Hints      int           `placeholder:"N" help:"Hints in each statement, from vague to plain."`
+	Concurrent int           `short:"n" default:"2" placeholder:"N" help:"Trials at once."`
+	Git        string        `placeholder:"DIR" help:"A clone with the history. Default: the repository itself, or a clone of the URL."`
+	Plan       bool          `help:"Try a few candidates of each generator, then print the yields and when it would end. What was tried counts."`
+	Probe      int           `default:"6" placeholder:"N" help:"With --plan: candidates of each generator."`
+	Images     bool          `default:"true" negatable:"" help:"Write the healthy image once below DIR/.forge/images, so that another machine runs the set."`
+	Push       string        `placeholder:"NAME" help:"Send the healthy image to a registry under this name, too."`
+	Branch     string        `placeholder:"NAME" help:"Branch or tag of a URL."`
+	Subdir     string        `placeholder:"DIR" help:"Of a monorepo: the part that is built and tested."`
 	registryFlags
 }
 
@@ -148,8 +149,8 @@ func (c *forgeInvertCmd) Run(ctx *boundCtx, a *app, g *grammar) error {
 
 // forge sets up what is missing, runs the generators and tells what came of it.
 func (c *forgeFlags) forge(ctx *boundCtx, a *app, g *grammar, want map[string]int, o forgeOptions) error {
-	if c.Concurrent < 1 || c.TestBudget < 0 || c.Limit < 0 || c.Probe < 1 {
-		return usagef("-n and --probe are at least 1; --limit and --test-budget are not negative")
+	if c.Concurrent < 1 || c.TestBudget < 0 || c.Limit < 0 || c.Probe < 1 || c.For < 0 {
+		return usagef("-n and --probe are at least 1; --limit, --for and --test-budget are not negative")
 	}
 	out, err := filepath.Abs(c.Out)
 	if err != nil {
@@ -188,7 +189,7 @@ func (c *forgeFlags) forge(ctx *boundCtx, a *app, g *grammar, want map[string]in
 	}
 	defer done()
 	cfg := forge.Config{Dir: out, Env: env, Git: clone, Generators: gens, Want: want, Seed: c.Seed, TestBudget: c.TestBudget, Canaries: c.Canaries, Hints: c.Hints,
-		Concurrent: c.Concurrent, Deps: deps, Arms: proofAgents(), Lines: image.HostPath(filepath.Join(string(r.images.Root()), "lines")), Say: a.say}
+		Concurrent: c.Concurrent, For: c.For, Deps: deps, Arms: proofAgents(), Lines: image.HostPath(filepath.Join(string(r.images.Root()), "lines")), Say: a.say}
 	cfg.GitProgram, _ = exec.LookPath("git") // without it, notes say what was not looked at
 	if c.Plan {
 		cfg.Probe = c.Probe

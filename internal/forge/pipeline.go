@@ -140,9 +140,18 @@ func (o *outcome) sifted() map[string]Sifting {
 // batch, until no feed has or wants more.
 func (f *forge) pump(ctx context.Context, o *outcome, wake <-chan struct{}) error {
 	size := 4 * f.cfg.Concurrent
+	var over <-chan time.Time
+	if f.cfg.For > 0 {
+		over = time.After(f.cfg.For)
+	}
 	for {
-		if ctx.Err() != nil {
+		select {
+		case <-ctx.Done():
 			return context.Cause(ctx)
+		case <-over:
+			f.cfg.Say("the time of %s is over", f.cfg.For)
+			return nil
+		default:
 		}
 		begin := time.Now()
 		batch, err := f.collect(ctx, o, size)
@@ -172,6 +181,9 @@ func (f *forge) pump(ctx context.Context, o *outcome, wake <-chan struct{}) erro
 		select {
 		case <-wake:
 		case <-ctx.Done():
+		case <-over:
+			f.cfg.Say("the time of %s is over", f.cfg.For)
+			return nil
 		}
 	}
 }

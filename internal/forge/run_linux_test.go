@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"assay/internal/image"
 	"assay/task"
@@ -138,6 +139,11 @@ func TestForge(t *testing.T) {
 	}
 	var told []Record
 	cfg.OnRecord = func(r Record) { told = append(told, r) }
+	cfg.For = time.Nanosecond
+	if rep, err = Run(t.Context(), cfg); err != nil || len(told) != 0 || len(rep.Tasks) != 4 {
+		t.Errorf("without time: %v, %+v; %d tasks", err, told, len(rep.Tasks))
+	}
+	cfg.For = 0
 	if rep, err = Run(t.Context(), cfg); err != nil {
 		t.Fatal(err)
 	}
