@@ -30,20 +30,24 @@ func (p *Pair) say() string {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d tasks cannot tell %s from %s: %s", d.Tasks, p.A, p.B, p.leaning(d))
-	fmt.Fprintf(&b, " (95 %% %s to %s%s; %d/%d and %d/%d attempts graded).", Points(d.Lo), Points(d.Hi), unit(d), p.RateA.Graded, p.RateA.Planned, p.RateB.Graded, p.RateB.Planned)
+	lead := d
+	if d.Value < 0 {
+		lead = turned(d) // told as the lead of whoever solved more, so that the interval's signs are clear
+	}
+	fmt.Fprintf(&b, " (95 %% interval %s to %s%s; %d/%d and %d/%d attempts graded).", Points(lead.Lo), Points(lead.Hi), unit(d), p.RateA.Graded, p.RateA.Planned, p.RateB.Graded, p.RateB.Planned)
 	if d.Shows() {
-		fmt.Fprintf(&b, " Alone it would be a difference; of %d comparisons made at once it is not sure to be one (p %s after Holm's correction).", p.Of, pvalue(p.Adjusted))
+		fmt.Fprintf(&b, " By itself this would count as a difference; as one of %d comparisons made at once it does not (p %s after Holm's correction).", p.Of, pvalue(p.Adjusted))
 	}
 	switch {
 	case p.Needed > d.Tasks && math.Abs(d.Value) >= 0.005:
 		fmt.Fprintf(&b, " To show a difference as large as that, about %d tasks like these are needed: %d more.", p.Needed, p.Needed-d.Tasks)
 	case math.Abs(d.Value) < 0.005:
 		if n, ok := d.TasksToShow(0.05); ok && n > d.Tasks {
-			fmt.Fprintf(&b, " No number of tasks shows that nothing differs; 5 of 100 would show on about %d.", n)
+			fmt.Fprintf(&b, " No number of tasks shows that nothing differs; about %d would show a difference of 5 in 100 tasks.", n)
 		}
 	}
 	if p.Detectable < 0.99 {
-		fmt.Fprintf(&b, " A difference of %s of 100 would probably have shown here.", Points(p.Detectable))
+		fmt.Fprintf(&b, " A difference of %s in 100 tasks would probably have shown here.", Points(p.Detectable))
 	}
 	return b.String()
 }
@@ -51,15 +55,15 @@ func (p *Pair) say() string {
 func (p *Pair) leaning(d stats.Difference) string {
 	switch {
 	case d.Value > 0:
-		return fmt.Sprintf("%s solved %s of 100 more", p.A, Points(d.Value))
+		return fmt.Sprintf("%s solved %s more of every 100", p.A, Points(d.Value))
 	case d.Value < 0:
-		return fmt.Sprintf("%s solved %s of 100 fewer", p.A, Points(-d.Value))
+		return fmt.Sprintf("%s solved %s more of every 100", p.B, Points(-d.Value))
 	}
 	return "both solved as many"
 }
 
 func (p *Pair) better(winner, loser string, d stats.Difference, on string) string {
-	s := fmt.Sprintf("%s solves %s of 100 more tasks than %s (95 %% %s to %s%s), %s.", winner, Points(d.Value), loser, Points(d.Lo), Points(d.Hi), unit(d), on)
+	s := fmt.Sprintf("%s solves %s more of every 100 tasks than %s (95 %% interval %s to %s%s), %s.", winner, Points(d.Value), loser, Points(d.Lo), Points(d.Hi), unit(d), on)
 	if p.Of > 1 {
 		s += fmt.Sprintf(" It holds among %d comparisons (p %s after Holm's correction).", p.Of, pvalue(p.Adjusted))
 	}
@@ -141,7 +145,11 @@ func answers(r *Report, comparisons int) []string {
 		all = append(all, p.Sentence)
 	}
 	if comparisons > 1 {
-		all = append(all, fmt.Sprintf("%d comparisons were made at once: a winner is named only where Holm's correction leaves p below 0.05; each interval is for itself alone.", comparisons))
+		fewer := ""
+		if n := len(r.Arms); n > 2 && comparisons == n*(n-1)/2 {
+			fewer = " With --baseline ARM there are fewer."
+		}
+		all = append(all, fmt.Sprintf("%d comparisons were made at once: a winner is named only where Holm's correction leaves p below 0.05; each interval is for itself alone.%s", comparisons, fewer))
 	}
 	return all
 }
@@ -150,5 +158,5 @@ func rateWords(a Arm) string {
 	if !a.Rate.Known {
 		return fmt.Sprintf("of which nothing was graded (0/%d)", a.Rate.Planned)
 	}
-	return fmt.Sprintf("which solves %s of 100 (95 %% %s to %s), %d/%d attempts graded", Points(a.Rate.Value), Points(a.Rate.Lo), Points(a.Rate.Hi), a.Rate.Graded, a.Rate.Planned)
+	return fmt.Sprintf("which solves %s of every 100 tasks (95 %% interval %s to %s), %d/%d attempts graded", Points(a.Rate.Value), Points(a.Rate.Lo), Points(a.Rate.Hi), a.Rate.Graded, a.Rate.Planned)
 }

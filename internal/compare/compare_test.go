@@ -89,7 +89,7 @@ func TestAnswers(t *testing.T) {
 	if p.Verdict != ABetter || p.Diff.Value != 0.2 || p.McNemar == nil || p.McNemar.OnlyA != 25 || p.Boot == nil || !p.Survives {
 		t.Errorf("%+v", p)
 	}
-	if want := "ada solves 20 of 100 more tasks than cyd (95 % 9.5 to 30), on 100 tasks, 100/100 and 100/100 attempts graded."; r.Sentences[0] != want {
+	if want := "ada solves 20 more of every 100 tasks than cyd (95 % interval 9.5 to 30), on 100 tasks, 100/100 and 100/100 attempts graded."; r.Sentences[0] != want {
 		t.Errorf("%q, want %q", r.Sentences[0], want)
 	}
 	r = compared(t, Options{}, job("one", grades("bbbbaac....")...))
@@ -97,7 +97,7 @@ func TestAnswers(t *testing.T) {
 	if p.Verdict != CannotTell || p.Needed < 50 {
 		t.Errorf("%+v", p)
 	}
-	for _, want := range []string{"11 tasks cannot tell ada from cyd: ada solved 9.1 of 100 more", "more.", "would probably have shown"} {
+	for _, want := range []string{"11 tasks cannot tell ada from cyd: ada solved 9.1 more of every 100", "more.", "would probably have shown"} {
 		if !strings.Contains(p.Sentence, want) {
 			t.Errorf("%q does not say %q", p.Sentence, want)
 		}
@@ -108,8 +108,32 @@ func TestAnswers(t *testing.T) {
 	}
 	// Whoever stands first, the better one is named.
 	r = compared(t, Options{Arms: []string{"cyd", "ada"}}, job("one", grades(strings.Repeat("a", 20)+strings.Repeat("b", 20))...))
-	if p := r.Pairs[0]; p.A != "cyd" || p.Verdict != BBetter || !strings.HasPrefix(p.Sentence, "ada solves 50 of 100 more tasks than cyd") {
+	if p := r.Pairs[0]; p.A != "cyd" || p.Verdict != BBetter || !strings.HasPrefix(p.Sentence, "ada solves 50 more of every 100 tasks than cyd") {
 		t.Errorf("%+v", p)
+	}
+}
+
+// A lead is told from the side of whoever has it, with the interval's signs.
+func TestALeadIsToldFromItsSide(t *testing.T) {
+	r := compared(t, Options{}, job("one", grades("bbbbacc....")...))
+	p := r.Pairs[0]
+	if p.A != "ada" || p.Verdict != CannotTell || p.Diff.Value >= 0 {
+		t.Fatalf("%+v", p)
+	}
+	if want := "11 tasks cannot tell ada from cyd: cyd solved 9.1 more of every 100 (95 % interval " + Points(-p.Diff.Hi) + " to " + Points(-p.Diff.Lo); !strings.HasPrefix(p.Sentence, want) {
+		t.Errorf("%q, want %q", p.Sentence, want)
+	}
+}
+
+// The baseline need not be among the arms that are asked for.
+func TestBaselineBesideTheArms(t *testing.T) {
+	v := job("one", append(grades("bbbbaac"), spec{task: "set/t000", agent: "eve", cause: trial.CauseSolved})...)
+	r := compared(t, Options{Arms: []string{"cyd"}, Baseline: "ada"}, v)
+	if len(r.Arms) != 2 || len(r.Pairs) != 1 || r.Pairs[0].A != "cyd" || r.Pairs[0].B != "ada" {
+		t.Errorf("arms %+v, pairs %+v", r.Arms, r.Pairs)
+	}
+	if _, err := Compare([]*store.View{v}, Options{Arms: []string{"cyd"}, Baseline: "bob"}); err == nil || !strings.Contains(err.Error(), `"eve"`) {
+		t.Errorf("%v", err)
 	}
 }
 

@@ -310,6 +310,27 @@ func sortedKeys[V any](m map[string]V) []string {
 
 // choose finds the arms that names stand for, in their order: a name in full,
 // or an agent, model or job that names one alone.
+// keep leaves the arms that were asked for, and the baseline among or beside
+// them, whose index it returns; -1: there is none.
+func (g *gathered) keep(opt Options) (baseline int, err error) {
+	arms, base := g.arms, ""
+	if opt.Baseline != "" {
+		if base, err = g.find(opt.Baseline); err != nil {
+			return -1, fmt.Errorf("baseline: %w", err)
+		}
+	}
+	if len(opt.Arms) > 0 {
+		if arms, err = g.choose(opt.Arms); err != nil {
+			return -1, err
+		}
+	}
+	if base != "" && !slices.Contains(arms, base) {
+		arms = append([]string{base}, arms...)
+	}
+	g.arms = arms
+	return slices.Index(arms, base), nil
+}
+
 func (g *gathered) choose(names []string) ([]string, error) {
 	var out []string
 	for _, name := range names {

@@ -91,23 +91,9 @@ func Compare(views []*store.View, opt Options) (*Report, error) {
 		}
 	}
 	g := gather(views, opt)
-	if len(opt.Arms) > 0 {
-		arms, err := g.choose(opt.Arms)
-		if err != nil {
-			return nil, err
-		}
-		g.arms = arms
-	}
-	baseline := -1
-	if opt.Baseline != "" {
-		name, err := g.find(opt.Baseline)
-		if err != nil {
-			return nil, fmt.Errorf("baseline: %w", err)
-		}
-		if baseline = slices.Index(g.arms, name); baseline < 0 {
-			g.arms = append([]string{name}, g.arms...)
-			baseline = 0
-		}
+	baseline, err := g.keep(opt)
+	if err != nil {
+		return nil, err
 	}
 	r := &Report{By: opt.By, Jobs: jobsOf(views)}
 	c := newGrid(g, nil)

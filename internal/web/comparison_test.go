@@ -140,7 +140,7 @@ func comparisonHTML(t *testing.T, r *compare.Report) (string, markup) {
 func TestComparisonPage(t *testing.T) {
 	page, m := comparisonHTML(t, comparison(t, compare.Options{}, twoSets([]string{"codex", "react", "nop"}, 60, 3)))
 	text := m.text.String()
-	for _, want := range []string{"more tasks than", "Paired differences", "Holm", "Data set mine, 20 tasks", "pass@3", "time per solved", "sandbox_lost", "django__django-1", "KR-20"} {
+	for _, want := range []string{"more of every 100 tasks than", "Paired differences", "Holm", "Data set mine, 20 tasks", "pass@3", "time per solved", "sandbox_lost", "django__django-1", "KR-20"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page does not say %q", want)
 		}

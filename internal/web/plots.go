@@ -29,7 +29,7 @@ func forestSVG(p compare.Pair, reach float64) template.HTML {
 		return template.HTML(b.String())
 	}
 	d := p.Diff
-	fmt.Fprintf(&b, `%s of 100, interval %s to %s">`, signed(d.Value), compare.Points(d.Lo), compare.Points(d.Hi))
+	fmt.Fprintf(&b, `%s in 100 tasks, interval %s to %s">`, signed(d.Value), compare.Points(d.Lo), compare.Points(d.Hi))
 	fmt.Fprintf(&b, `<rect class="track" x="%.1f" width="1" height="%g"/>`, w/2, h)
 	if p.Worst < p.Best-1e-9 {
 		fmt.Fprintf(&b, `<rect class="bound" x="%.1f" y="8" width="%.1f" height="2"/>`, at(p.Worst), max(1, at(p.Best)-at(p.Worst)))
@@ -63,7 +63,7 @@ func reachOf(pairs []compare.Pair) float64 {
 func forestAxis(reach float64) template.HTML {
 	const w, h = 360.0, 16.0
 	var b strings.Builder
-	fmt.Fprintf(&b, `<svg class="forest" viewBox="0 0 %g %g" width="%g" height="%g" role="img" aria-label="scale from −%s to %s of 100">`, w, h, w, h, compare.Points(reach), compare.Points(reach))
+	fmt.Fprintf(&b, `<svg class="forest" viewBox="0 0 %g %g" width="%g" height="%g" role="img" aria-label="scale from −%s to %s in 100 tasks">`, w, h, w, h, compare.Points(reach), compare.Points(reach))
 	for _, p := range []struct {
 		x      float64
 		text   string

@@ -8,6 +8,7 @@ import (
 
 	"assay/internal/compare"
 	"assay/internal/stats"
+	"assay/trial"
 )
 
 // sheet is one table of a comparison, the same for terminal, Markdown and page.
@@ -96,6 +97,11 @@ func armSheet(title string, arms []compare.Arm) sheet {
 			s.Note = fmt.Sprintf("† by %d repositories%s.", a.Groups, fewWords(a.Groups))
 		}
 	}
+	if slices.ContainsFunc(arms, func(a compare.Arm) bool {
+		return slices.ContainsFunc(a.Evidence, func(c compare.Count) bool { return c.Word == string(trial.SelfReported) })
+	}) {
+		s.Note = strings.TrimSpace(s.Note + " Evidence self-reported: verdicts are the word of the tasks' own test scripts.")
+	}
 	return s
 }
 
@@ -142,7 +148,7 @@ func countWords(all []compare.Count) string {
 
 func pairSheet(title string, pairs []compare.Pair) sheet {
 	single := slices.ContainsFunc(pairs, func(p compare.Pair) bool { return p.McNemar != nil })
-	s := sheet{Title: title, Head: []string{"A", "B", "A − B, of 100", "95 % interval", "p", "verdict", "tasks", "A alone/B alone/even", "graded/planned", "whatever the lost were", "tasks to show it"}, Right: map[int]bool{2: true, 4: true, 6: true}}
+	s := sheet{Title: title, Head: []string{"A", "B", "A − B, in 100 tasks", "95 % interval", "p", "verdict", "tasks", "A better/B better/equal", "graded/planned", "if lost went against … for A", "tasks to show it"}, Right: map[int]bool{2: true, 4: true, 6: true}}
 	if single {
 		s.Head = append(s.Head, "McNemar, exact (mid-p)")
 	}
@@ -215,7 +221,7 @@ func leftOutSheet(pairs []compare.Pair) sheet {
 
 func spentSheet(title string, arms []compare.Arm) sheet {
 	s := sheet{Title: title, Note: "Of graded trials; failed attempts are part of what a solved one costs. Intervals by bootstrap over tasks.",
-		Head:  []string{"arm", "solved", "cost per solved", "time per solved", "tokens per solved", "time a trial", "turns of solved, p50"},
+		Head:  []string{"arm", "solved", "cost per solved", "time per solved", "tokens per solved", "time per trial", "turns of solved, p50"},
 		Right: map[int]bool{1: true, 2: true, 3: true, 4: true, 5: true, 6: true}}
 	dollars := func(x float64) string { return Dollars(&x) }
 	seconds := func(x float64) string { return Millis(1000 * x) }
@@ -259,7 +265,7 @@ func spentWord(x float64, i *stats.Interval, s compare.Spent, word func(float64)
 	if i != nil {
 		return w + " [" + word(i.Lo) + ", " + word(i.Hi) + "]"
 	}
-	return w + " [unknown]"
+	return w + " [too few]"
 }
 
 func tierSheet(title, note string, arms []compare.Arm, tiers []compare.Tier) sheet {
