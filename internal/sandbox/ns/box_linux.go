@@ -59,15 +59,14 @@ type box struct {
 	flattening bool
 	over       bool
 
-	mu     sync.RWMutex // written by what replaces the tree
-	base   *stack       // what Create stood upon; holds its volumes
-	on     *stack       // what is below the volume now; holds its volumes
-	vol    *volume
-	root   int              // the overlay
-	own    map[*volume]bool // that it wrote and froze: they count against its limits
-	bytes  int64
-	inodes int64
-	gone   bool
+	mu   sync.RWMutex // written by what replaces the tree
+	base *stack       // what Create stood upon; holds its volumes
+	on   *stack       // what is below the volume now; holds its volumes
+	vol  *volume
+	root int              // the overlay
+	own  map[*volume]bool // that it wrote and froze: they count against its limits
+	size volumeSize
+	gone bool
 }
 
 func (k *keeper) box(name string) (*box, error) {
@@ -141,7 +140,7 @@ func (k *keeper) snapshot(s sandbox.Snapshot) (*stack, error) {
 // create makes volume, overlay and init, and lets the init enter. It answers
 // with the init's socket.
 func (k *keeper) create(q request, fds []int) (out []int, pid int, err error) {
-	b := &box{streams: map[*os.File]bool{}, own: map[*volume]bool{}, bytes: q.Bytes, inodes: q.Inodes, disk: q.Disk, real: q.Real, root: -1}
+	b := &box{streams: map[*os.File]bool{}, own: map[*volume]bool{}, size: volumeSize{q.Bytes, q.Inodes}, disk: q.Disk, real: q.Real, root: -1}
 	defer func() {
 		if err != nil {
 			k.free(b)
@@ -170,7 +169,7 @@ func (k *keeper) create(q request, fds []int) (out []int, pid int, err error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	sock, err := k.freshRoot(b, p, q.Enter, doors(q, fds))
+	sock, err := k.freshRoot(b, p, q, fds)
 	if err != nil {
 		p.discard()
 		return nil, 0, err
@@ -191,45 +190,48 @@ func doors(q request, fds []int) []int {
 // freshRoot gives the box a new volume upon its stack and hands the overlay and
 // copies of the binds to an init. The box keeps a descriptor of its own. It
 // returns another one of the init's socket.
-func (k *keeper) freshRoot(b *box, p *initProc, enter []byte, groups []int) (sock int, err error) {
-	m, err := pid1.Decode(enter)
+func (k *keeper) freshRoot(b *box, p *initProc, q request, fds []int) (sock int, err error) {
+	m, err := pid1.Decode(q.Enter)
 	if err != nil {
 		return -1, err
 	}
-	out, err := k.newRoot(b)
+	g := groundOf(b)
+	out, again, err := k.newRoot(b, g)
 	defer pid1.CloseAll(out)
 	if err != nil {
 		return -1, err
 	}
-	if err := pid1.Send(rawSocket(p.sock), m, slices.Concat(out, groups)...); err != nil {
+	if err := pid1.Send(rawSocket(p.sock), m, slices.Concat(out, doors(q, fds))...); err != nil {
 		return -1, err
+	}
+	switch {
+	case q.Op == opFreeze: // to be forked, or to be gone back to
+		k.prepareTree(g, b.size, 0)
+	case again:
+		k.prepareTree(g, b.size, refillPause)
 	}
 	return unix.FcntlInt(uintptr(p.sock), unix.F_DUPFD_CLOEXEC, 3)
 }
 
-func (k *keeper) newRoot(b *box) ([]int, error) {
-	bytes, inodes := b.bytes, b.inodes
+// newRoot takes a tree and says whether one upon this ground was taken before.
+func (k *keeper) newRoot(b *box, g *ground) (out []int, again bool, err error) {
+	size := b.size
 	for _, v := range b.on.frozen {
 		if b.own[v] {
 			ub, ui := v.used()
-			bytes, inodes = max(bytes-ub, 1<<16), max(inodes-ui, 16)
+			size = volumeSize{max(size.bytes-ub, 1<<16), max(size.inodes-ui, 16)}
 		}
 	}
-	v, err := k.takeVolume(bytes, inodes, b.disk)
+	v, root, again, err := k.takeTree(g, size)
 	if err != nil {
-		return nil, err
-	}
-	root, err := k.overlay(b.on.lowers(b.skel), v.upper(), v.work())
-	if err != nil {
-		k.release(v)
-		return nil, stepError(stepOverlay, err)
+		return nil, again, err
 	}
 	b.vol, b.root = v, root
 	own, err := unix.FcntlInt(uintptr(root), unix.F_DUPFD_CLOEXEC, 3)
 	if err != nil {
-		return nil, err
+		return nil, again, err
 	}
-	out := []int{own}
+	out = []int{own}
 	for i, src := range b.binds {
 		m, err := cloneTree(src)
 		if err == nil {
@@ -237,10 +239,10 @@ func (k *keeper) newRoot(b *box) ([]int, error) {
 			err = restrict(m, k.treeAttrs(), b.readOnly[i])
 		}
 		if err != nil {
-			return out, fmt.Errorf("mount: %w", err)
+			return out, again, fmt.Errorf("mount: %w", err)
 		}
 	}
-	return out, nil
+	return out, again, nil
 }
 
 // free gives everything of a box back. No process of it is left.
@@ -270,8 +272,8 @@ func (k *keeper) free(b *box) {
 	b.vol, b.on, b.base = nil, nil, nil
 }
 
-// dropPause keeps the end of an old tree, a millisecond of a processor for a
-// thousand files, out of the way of what is done with the new one at once.
+// dropPause keeps the end of an old tree and its init, each a millisecond of a
+// processor, out of the way of what is done with the new one at once.
 const dropPause = 5 * time.Millisecond
 
 // replace drops the box's tree, which no process sees any more, and, if nobody
@@ -316,7 +318,7 @@ func (k *keeper) change(q request, fds []int, restack func(b *box, q request) er
 	if err = restack(b, q); err != nil {
 		return nil, 0, err
 	}
-	sock, err := k.freshRoot(b, p, q.Enter, doors(q, fds))
+	sock, err := k.freshRoot(b, p, q, fds)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -326,7 +328,10 @@ func (k *keeper) change(q request, fds []int, restack func(b *box, q request) er
 	b.former = append(slices.DeleteFunc(b.former, (*initProc).gone), old)
 	k.mu.Unlock()
 	if !k.without(sandbox.DefDeath) {
-		k.trash.Go(old.discard)
+		k.trash.Go(func() {
+			time.Sleep(dropPause) // all that it started is dead
+			old.discard()
+		})
 	}
 	return []int{sock}, p.pid, nil
 }

@@ -167,7 +167,7 @@ func (k *keeper) peek(q request) error {
 		return err
 	}
 	defer leave()
-	v, err := k.newVolume(b.bytes, b.inodes, b.disk)
+	v, err := k.newVolume(b.size.bytes, b.size.inodes, b.disk)
 	if err != nil {
 		return err
 	}

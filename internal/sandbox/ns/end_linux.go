@@ -54,12 +54,12 @@ func (k *keeper) end(q request) error {
 	if b.vol == nil {
 		return sandbox.ErrClosed
 	}
-	k.hold(b.on.frozen...)
+	k.hold(b.on.holds()...)
 	k.hold(b.vol)
-	st := k.settleFlat(b, &stack{layers: b.on.layers, frozen: append(slices.Clone(b.on.frozen), b.vol)})
+	st := k.settleFlat(b, &stack{layers: b.on.layers, frozen: append(slices.Clone(b.on.frozen), b.vol), covers: b.on.covers})
 	st, err := k.shallow(st, len(b.base.frozen))
 	if err != nil {
-		k.release(st.frozen...)
+		k.release(st.holds()...)
 		return err
 	}
 	k.mu.Lock()

@@ -50,10 +50,11 @@ type keeper struct {
 	layers map[image.HostPath]string // opened layers, as paths for overlay
 	covers map[string]*volume        // companions of layers by their ids: see hidden
 	skels  map[string]string
-	spare  spare
 	trash  sync.WaitGroup // what is made and removed in the background
 
-	spareDisk spare
+	grounds       []*ground // latest last; guarded by mu, as are the next two
+	spareInMemory spareVolume
+	spareOnDisk   spareVolume
 }
 
 // keep serves until the backend is gone.

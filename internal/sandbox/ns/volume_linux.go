@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -28,64 +27,6 @@ func (v *volume) upper() string {
 	return v.path + "/u"
 }
 func (v *volume) work() string { return v.path + "/w" }
-
-// spare is a volume that is made before somebody asks for it, of the size that
-// was last asked for. On disk there is one size.
-type spare struct {
-	v             *volume
-	bytes, inodes int64
-}
-
-// takeVolume returns an empty volume of a size, held once, and has the next one
-// of its kind made in the background.
-func (k *keeper) takeVolume(bytes, inodes int64, disk bool) (*volume, error) {
-	if disk {
-		bytes, inodes = 0, 0
-	}
-	k.mu.Lock()
-	at := k.spareOf(disk)
-	s := *at
-	*at = spare{}
-	k.mu.Unlock()
-	k.trash.Go(func() {
-		time.Sleep(refillPause)
-		k.putBy(bytes, inodes, disk)
-	})
-	if s.v == nil {
-		return k.newVolume(bytes, inodes, disk)
-	}
-	if s.bytes != bytes || s.inodes != inodes {
-		k.trash.Go(func() { k.release(s.v) })
-		return k.newVolume(bytes, inodes, disk)
-	}
-	return s.v, nil
-}
-
-// spareOf is where the spare volume of a kind is; keeper.mu is held.
-func (k *keeper) spareOf(disk bool) *spare {
-	if disk {
-		return &k.spareDisk
-	}
-	return &k.spare
-}
-
-// putBy makes a spare volume unless there is one.
-func (k *keeper) putBy(bytes, inodes int64, disk bool) {
-	v, err := k.newVolume(bytes, inodes, disk)
-	if err != nil {
-		return // whoever asks next will meet the same error and tell somebody
-	}
-	k.mu.Lock()
-	at := k.spareOf(disk)
-	taken := at.v != nil
-	if !taken {
-		*at = spare{v, bytes, inodes}
-	}
-	k.mu.Unlock()
-	if taken {
-		k.release(v)
-	}
-}
 
 // newVolume makes an empty volume of a size, held once.
 func (k *keeper) newVolume(bytes, inodes int64, disk bool) (*volume, error) {
@@ -138,6 +79,9 @@ func (k *keeper) release(vs ...*volume) {
 		if v.refs--; v.refs == 0 {
 			free = append(free, v)
 		}
+	}
+	if len(free) > 0 {
+		k.forgetGrounds(free)
 	}
 	k.mu.Unlock()
 	for _, v := range free {

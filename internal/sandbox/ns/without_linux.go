@@ -1,7 +1,6 @@
 package ns
 
 import (
-	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -38,15 +37,13 @@ func (k *keeper) treeAttrs() int {
 	return unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV
 }
 
-// volumeOptions are those of a volume in memory. Two directories and the root
-// are ours.
+// volumeOptions are those of a volume in memory.
 func (k *keeper) volumeOptions(bytes, inodes int64) []mountOption {
 	o := []mountOption{{"mode", "700"}}
 	if k.without(sandbox.DefDisk) {
 		return append(o, mountOption{"size", "0"}, mountOption{"nr_inodes", "0"}) // no limit
 	}
-	return append(o, mountOption{"size", strconv.FormatInt(max(bytes, 4096), 10)},
-		mountOption{"nr_inodes", strconv.FormatInt(inodes+8, 10)})
+	return append(o, volumeSize{bytes, inodes}.options()...)
 }
 
 // beneath is how the keeper resolves paths in a tree: as asked, or without its
