@@ -30,7 +30,15 @@
 // frozen volumes, and one volume that is written. To snapshot is to kill every
 // process, to freeze the volume and to lay a new one upon it: nothing is
 // copied. A new tree, as after a reset, has a new init. Volumes are counted; the last sandbox or snapshot that uses one frees
-// it. Overlays are never attached where the keeper spawns from, so that a new
+// it.
+//
+// What will be asked for is made before, in the background: inits, an empty
+// volume, and one empty tree upon each of the latest grounds (lower directories)
+// that were asked for twice or are a snapshot. What it lies upon is all that tells
+// such a tree from another, so no sandbox can have a wrong one; it counts for
+// nobody, and goes with the first volume below it that nobody uses.
+//
+// Overlays are never attached where the keeper spawns from, so that a new
 // sandbox sees nothing of another one, not even for a moment.
 //
 // # Users

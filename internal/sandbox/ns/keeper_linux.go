@@ -41,7 +41,8 @@ type keeper struct {
 	scratch   string // what of the scratch directory is ours
 	conf      request
 	spawner   *spawner
-	oldMounts bool // no lowerdir+
+	oldMounts bool       // no lowerdir+; known when the first tree has been tried
+	place     sync.Mutex // of old mounts
 
 	mu     sync.Mutex
 	next   int

@@ -86,21 +86,21 @@ func (k *keeper) overlay(lowers []string, upper, work string) (int, error) {
 			return m, err
 		}
 		// Before Linux 6.5 there was no "lowerdir+".
-		old, oldErr := overlayBySyscall(lowers, upper, work)
+		old, oldErr := k.overlayBySyscall(lowers, upper, work)
 		if oldErr != nil {
 			return -1, err
 		}
 		k.oldMounts = true
 		return old, nil
 	}
-	return overlayBySyscall(lowers, upper, work)
+	return k.overlayBySyscall(lowers, upper, work)
 }
 
 // maxMountData is what mount(2) reads of its options.
 const maxMountData = 4095
 
 // overlayBySyscall mounts the old way and takes the mount off its place again.
-func overlayBySyscall(lowers []string, upper, work string) (int, error) {
+func (k *keeper) overlayBySyscall(lowers []string, upper, work string) (int, error) {
 	data := "userxattr,index=off,lowerdir=" + strings.Join(lowers, ":")
 	if upper != "" {
 		data += ",volatile,upperdir=" + upper + ",workdir=" + work
@@ -108,6 +108,8 @@ func overlayBySyscall(lowers []string, upper, work string) (int, error) {
 	if len(data) > maxMountData {
 		return -1, fmt.Errorf("mount overlay: %d layers are more than this kernel takes", len(lowers))
 	}
+	k.place.Lock() // or one could take another's mount off it
+	defer k.place.Unlock()
 	if err := unix.Mount("overlay", "/o", "overlay", unix.MS_NOSUID|unix.MS_NODEV, data); err != nil {
 		return -1, fmt.Errorf("mount overlay: %w", err)
 	}
