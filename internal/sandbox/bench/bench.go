@@ -255,7 +255,9 @@ func (r *run) trees(ctx context.Context) error {
 	return err
 }
 
-// branches measures snapshot, fork and reset with 1,000 dirty files.
+// branches measures snapshot, fork and reset with 1,000 dirty files. Each comes
+// right after what it follows: what a backend makes ready for a fork, it makes
+// while its snapshot or the fork is waited for, or has not made.
 func (r *run) branches(ctx context.Context) error {
 	return r.branching(ctx, r.spec(), "", r.Rounds)
 }

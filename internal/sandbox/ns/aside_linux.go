@@ -78,19 +78,14 @@ func likeDirectory(from, to string) error {
 	if err := unix.Stat(from, &st); err != nil {
 		return err
 	}
-	buf := make([]byte, 64<<10) // the kernel's limit of names and of a value
-	n, err := unix.Listxattr(from, buf)
+	names, err := whole(func(buf []byte) (int, error) { return unix.Listxattr(from, buf) })
 	if err != nil {
 		return err
 	}
-	val := make([]byte, 64<<10)
-	for _, name := range strings.Split(strings.TrimSuffix(string(buf[:n]), "\x00"), "\x00") {
-		if name == "" {
-			continue
-		}
-		n, err := unix.Getxattr(from, name, val)
+	for name := range strings.FieldsFuncSeq(string(names), func(c rune) bool { return c == 0 }) {
+		val, err := whole(func(buf []byte) (int, error) { return unix.Getxattr(from, name, buf) })
 		if err == nil {
-			err = unix.Setxattr(to, name, val[:n], 0)
+			err = unix.Setxattr(to, name, val, 0)
 		}
 		if err != nil {
 			return err
@@ -105,4 +100,15 @@ func likeDirectory(from, to string) error {
 		return err
 	}
 	return unix.UtimesNanoAt(unix.AT_FDCWD, to, []unix.Timespec{st.Atim, st.Mtim}, 0)
+}
+
+// whole reads what a call returns with its size, of something that nobody changes.
+func whole(read func([]byte) (int, error)) ([]byte, error) {
+	n, err := read(nil)
+	if err != nil || n == 0 {
+		return nil, err
+	}
+	buf := make([]byte, n)
+	n, err = read(buf)
+	return buf[:max(n, 0)], err
 }

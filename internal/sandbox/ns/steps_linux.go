@@ -29,25 +29,27 @@ func (b *Backend) Steps(ctx context.Context, rounds int) ([]sandbox.Step, error)
 }
 
 // Needs implements sandbox.Stepper. The numbers are those of this package's code
-// as a sandbox of the host's tree runs through it; what is done meanwhile by
-// others is left out, and so is what costs less than a system call's few
-// microseconds.
+// as a sandbox of the host's tree runs through it; what is done before or
+// meanwhile by others is left out, as the overlays of spare trees are, and so is
+// what costs less than a system call's few microseconds.
 func (b *Backend) Needs(measure string) map[string]int {
 	if onMemory, ok := strings.CutSuffix(measure, "_disk"); ok {
 		needs := b.Needs(onMemory)
-		if needs != nil { // directories and an overlay of the disk's file system instead of memory's
+		if needs[stepOverlayMount] > 0 { // of the disk's file system instead of memory's
 			delete(needs, stepOverlayMount)
-			needs[stepDiskVolume], needs[stepDiskOverlay] = 1, 1
+			needs[stepDiskOverlay] = 1
 		}
 		return needs
 	}
 	switch measure {
 	case "create", "fork": // backend, keeper, init, backend
-		return map[string]int{stepWakeup: 3, stepOverlayMount: 1, stepMoveMount: 3, stepPivot: 1}
+		return map[string]int{stepWakeup: 3, stepMoveMount: 3, stepPivot: 1}
 	case "exec": // there and back
 		return map[string]int{stepWakeup: 3, stepProgram: 1}
-	case "reset", "snapshot": // the end of an init, then as create; the old tree ends in the background
-		return map[string]int{stepWakeup: 4, stepInitEnd: 1, stepMoveMount: 3, stepPivot: 1, stepOverlayMount: 1}
+	case "reset": // the init's programs, then as create; the old tree and init end in the background
+		return map[string]int{stepWakeup: 5, stepMoveMount: 3, stepPivot: 1}
+	case "snapshot": // upon a ground that is new
+		return map[string]int{stepWakeup: 5, stepMoveMount: 3, stepPivot: 1, stepOverlayMount: 1}
 	case "destroy":
 		return map[string]int{stepWakeup: 2, stepInitEnd: 1}
 	case "cycles_1", "cycles_2", "cycles_8", "cycles_64":

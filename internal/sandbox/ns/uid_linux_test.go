@@ -281,6 +281,10 @@ func TestCompanionsComeAndGo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	end, err := make1(t, b, spec).(sandbox.Ender).End(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
 	layer := func(tmp *image.Temporary, n int) image.LayerID {
 		t.Helper()
 		w, err := tmp.NewLayer(t.Context(), base...)
@@ -329,6 +333,13 @@ func TestCompanionsComeAndGo(t *testing.T) {
 	}
 	if got := script(t, first, listOwners); got != ownersOfImage {
 		t.Errorf("a sandbox of before:\n%s", got)
+	}
+	if err := errors.Join(first.Close(), b.Drop(snap)); err != nil {
+		t.Fatal(err)
+	}
+	spec.From = end // nobody else holds the companions now
+	if got := script(t, make1(t, b, spec), listOwners); got != ownersOfImage {
+		t.Errorf("the end of one of before:\n%s", got)
 	}
 }
 
