@@ -128,7 +128,7 @@ func (k *cold) read(ctx context.Context, res sandbox.ExecResult, o *outcome) {
 		said := ending(append(res.Stdout, res.Stderr...))
 		switch {
 		case o.timedOut:
-		case k.c.Build != "" || res.Exit.Code >= 128 || res.Exit.Code == 0 || takesPytest(k.c): // it began, and what it ran ended it
+		case k.c.Build != "" || res.Exit.Code >= 128 || res.Exit.Code == 0 || takesPytest(k.c) || bytes.Contains(res.Stdout, []byte(forkDied)): // it began, and what it ran ended it
 			o.crashed, o.output = err.Error(), said
 		default:
 			o.broken = err.Error() + "\n" + said

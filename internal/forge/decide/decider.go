@@ -60,6 +60,7 @@ type Decider struct {
 	proof map[string]bool // tests, by global id, that are known to pass or not when they run in a selection
 	cold  map[string]bool // commands, by name, whose warm driver does not give what the suite gives
 	begun map[string]*sync.Once
+	jvms  map[string]*mavenGround // of commands, by name; each is learnt once
 }
 
 // New prepares; sandboxes are made when they are needed.
@@ -81,9 +82,9 @@ func New(ctx context.Context, c Config) (*Decider, error) {
 		return nil, fmt.Errorf("decide: the healthy image: %w", err)
 	}
 	d := &Decider{c: c, image: im, suite: newSuite(c.Env),
-		proof: map[string]bool{}, cold: map[string]bool{}, begun: map[string]*sync.Once{}}
+		proof: map[string]bool{}, cold: map[string]bool{}, begun: map[string]*sync.Once{}, jvms: map[string]*mavenGround{}}
 	for _, cmd := range d.suite.commands {
-		d.begun[cmd.Name] = &sync.Once{}
+		d.begun[cmd.Name], d.jvms[cmd.Name] = &sync.Once{}, &mavenGround{}
 	}
 	if d.tree, err = c.Images.View(im.Layers); err != nil {
 		return nil, fmt.Errorf("decide: the healthy tree: %w", err)

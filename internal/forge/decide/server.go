@@ -45,20 +45,31 @@ func startServer(ctx context.Context, d *Decider, c *command, run string, files 
 	if err != nil {
 		return nil, err
 	}
-	s := &server{sb: sb, err: &tail{}}
+	if err := d.putPrograms(ctx, sb, files...); err != nil {
+		sb.Close()
+		return nil, err
+	}
+	return startIn(ctx, sb, d, c, run)
+}
+
+// putPrograms puts programs of ours into a sandbox.
+func (d *Decider) putPrograms(ctx context.Context, sb sandbox.Trees, files ...string) error {
 	put := map[string][]byte{}
 	for _, f := range files {
-		if put[f], err = programs.ReadFile("drivers/" + f); err != nil {
-			break
+		b, err := programs.ReadFile("drivers/" + f)
+		if err != nil {
+			return err
 		}
+		put[f] = b
 	}
-	if err == nil {
-		err = d.putAt(ctx, sb, inside, put)
-	}
-	if err == nil {
-		s.p, err = sb.Start(ctx, sandbox.Command{Args: []string{"/bin/sh", "-c", run}, Env: c.variables(), Dir: d.dir(c), User: c.User, Stdin: true})
-	}
-	if err != nil {
+	return d.putAt(ctx, sb, inside, put)
+}
+
+// startIn starts a server in a sandbox, which is the server's from now on.
+func startIn(ctx context.Context, sb sandbox.Sandbox, d *Decider, c *command, run string) (*server, error) {
+	s := &server{sb: sb, err: &tail{}}
+	var err error
+	if s.p, err = sb.Start(ctx, sandbox.Command{Args: []string{"/bin/sh", "-c", run}, Env: c.variables(), Dir: d.dir(c), User: c.User, Stdin: true}); err != nil {
 		sb.Close()
 		return nil, err
 	}

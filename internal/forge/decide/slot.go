@@ -279,6 +279,8 @@ func kinds() []kind {
 	return []kind{
 		{name: "pytest", takes: takesPytest, open: newPytest},
 		{name: "mocha", takes: takesMocha, open: newMocha},
+		{name: "maven", takes: takesMaven, open: newMaven},
+		{name: "gradle", takes: takesGradle, open: noGradle},
 		{name: "go", takes: takesGo, open: newGo, batch: true},
 		{name: "cargo", takes: takesCargo, open: newCargo, batch: true},
 	}
