@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"assay/internal/grade/report"
+	"assay/internal/repo"
 	"assay/internal/sandbox"
 )
 
@@ -52,7 +53,7 @@ const forkDied = "The forked VM terminated"
 
 const mavenHome = "/tmp/.assay-maven"
 
-var mavenPrograms = []string{"maven_shim.sh", "MavenCover.java", "MavenFace.java", "MavenJSON.java", "MavenJUnit4.java", "MavenJVM.java",
+var mavenPrograms = []string{"MavenAgent.java", "MavenCover.java", "MavenFace.java", "MavenJSON.java", "MavenJUnit4.java", "MavenJVM.java", "MavenLoader.java",
 	"MavenPlatform.java", "MavenProbe.java", "MavenProject.java", "MavenServer.java", "MavenWorker.java"}
 
 // mavenRun is what the server is asked.
@@ -119,12 +120,20 @@ func learnMaven(ctx context.Context, d *Decider, c *command) (sandbox.Snapshot, 
 	if err := d.putPrograms(ctx, sb, mavenPrograms...); err != nil {
 		return "", err
 	}
-	run := exported(c.Run, `MAVEN_OPTS="${MAVEN_OPTS-} -Djvm=`+mavenHome+`/jdk/bin/java -Dorg.slf4j.simpleLogger.log.org.apache.maven.plugin.compiler=debug"`)
+	// Not by PATH, nor by Surefire's own setting: a project may name its JVM.
+	run := exported(c.Run, `JAVA_TOOL_OPTIONS="${JAVA_TOOL_OPTIONS-} -javaagent:`+mavenHome+`/agent.jar=`+mavenHome+`"`,
+		`MAVEN_OPTS="${MAVEN_OPTS-} -Dorg.slf4j.simpleLogger.log.org.apache.maven.plugin.compiler=debug"`)
+	profile := ""
+	if strings.HasPrefix(c.Run, etcProfile) {
+		profile = etcProfile + "; "
+	}
 	// Sources that are newer than their classes have Maven compile, and say how.
-	line := `h=` + mavenHome + `; mkdir -p $h/jdk/bin $h/call && cp ` + inside + `/maven_shim.sh $h/jdk/bin/java && chmod 755 $h/jdk/bin/java
+	line := profile + `h=` + mavenHome + `; mkdir -p $h/call && cd ` + inside + ` &&
+` + mavenJava("javac") + ` -nowarn -d $h/classes MavenAgent.java MavenServer.java MavenCover.java MavenFace.java MavenJSON.java MavenJVM.java MavenLoader.java MavenProbe.java MavenProject.java MavenWorker.java 2>&1 &&
+echo 'Premain-Class: assayjvm.MavenAgent' >$h/manifest && ` + mavenJava("jar") + ` cfm $h/agent.jar $h/manifest -C $h/classes assayjvm/MavenAgent.class || exit 1
+cd ` + repo.Quote(string(d.dir(c))) + `
 find . -name .git -prune -o -path ./target -prune -o -name '*.java' -type f -exec touch {} +
-{ ` + run + "\n" + `} >$h/log 2>&1 </dev/null
-cd ` + inside + ` && ` + mavenJava("javac") + ` -nowarn -d $h/classes MavenServer.java MavenCover.java MavenFace.java MavenJSON.java MavenJVM.java MavenProbe.java MavenProject.java MavenWorker.java 2>&1 &&
+( ` + run + "\n" + `) >$h/log 2>&1 </dev/null
 ` + mavenJava("java") + ` -cp $h/classes assayjvm.MavenServer $h learn ` + inside
 	res, err := sandbox.Exec(ctx, sb, sandbox.Command{Args: []string{"/bin/sh", "-c", line}, Env: c.variables(), Dir: d.dir(c), User: c.User},
 		sandbox.ExecOptions{Timeout: 4*d.limit(c) + startTime, Cap: maxReport})
@@ -158,8 +167,8 @@ func (m *maven) start(ctx context.Context) error {
 		return err
 	}
 	profile := ""
-	if strings.HasPrefix(m.c.Run, ". /etc/profile") {
-		profile = ". /etc/profile; "
+	if strings.HasPrefix(m.c.Run, etcProfile) {
+		profile = etcProfile + "; "
 	}
 	run := profile + "exec " + mavenJava("java") + " -cp " + mavenHome + "/classes assayjvm.MavenServer " + mavenHome + " serve"
 	if m.s, err = startIn(ctx, sb, m.d, m.c, run); err != nil {

@@ -15,7 +15,7 @@ import (
 
 // mavenSuite is a project's, with its packages below it.
 func mavenSuite() repo.Command {
-	c := suiteCommand("unit", "mvn -B -o -Dmaven.repo.local=/app/.m2 test", "junit", "**/target/surefire-reports/TEST-*.xml")
+	c := suiteCommand("unit", "mvn -B -o -Dmaven.repo.local=/app/.m2 test", "junit", "target/surefire-reports/TEST-*.xml")
 	c.Driver, c.Select = "maven", c.Run+" -Dtest={tests} -DfailIfNoTests=false -Dsurefire.failIfNoSpecifiedTests=false"
 	return c
 }

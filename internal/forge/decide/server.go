@@ -145,13 +145,14 @@ func (s *server) close() error {
 	return err
 }
 
+const etcProfile = ". /etc/profile"
+
 // exported sets variables for a shell command: after the profile that every
 // command of a suite reads first, which may set the same.
 func exported(run string, vars ...string) string {
-	const profile = ". /etc/profile"
 	set := "export " + strings.Join(vars, " ")
-	if rest, ok := strings.CutPrefix(run, profile); ok {
-		return profile + "; " + set + rest
+	if rest, ok := strings.CutPrefix(run, etcProfile); ok {
+		return etcProfile + "; " + set + rest
 	}
 	return set + "; " + run
 }

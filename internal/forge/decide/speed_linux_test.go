@@ -78,6 +78,10 @@ func measuredProjects() []measured {
 	pytest.Select = pytest.Run + " {tests}"
 	mocha := suiteCommand("unit", "node_modules/.bin/mocha --require test/support/env --reporter json --reporter-option output=/tmp/r.json --check-leaks test/ test/acceptance/", "mocha", "/tmp/r.json")
 	mocha.Driver = "mocha"
+	const mvn = "mvn -B -o -Dmaven.repo.local=/app/.m2 -Drat.skip -Dcheckstyle.skip -Denforcer.skip -Danimal.sniffer.skip -Dspotbugs.skip -Dpmd.skip -Dgpg.skip test"
+	maven := suiteCommand("unit", mvn, "junit", "target/surefire-reports/TEST-*.xml")
+	maven.Driver, maven.Select = "maven", mvn+" -Dtest={tests} -DfailIfNoTests=false -Dsurefire.failIfNoSpecifiedTests=false"
+	const csv = "src/main/java/org/apache/commons/csv/"
 	return []measured{
 		{"itsdangerous", "", pytest, []string{"src/itsdangerous/*.py"}, nil},
 		{"gorilla-mux", "ENV PATH=/usr/local/go/bin:/usr/bin:/bin GOPROXY=off GOTOOLCHAIN=local GOFLAGS=-buildvcs=false\nRUN go test -count=1 ./... >/dev/null 2>&1; true",
@@ -85,6 +89,7 @@ func measuredProjects() []measured {
 		{"humantime", "ENV PATH=/usr/bin:/bin CARGO_NET_OFFLINE=true HOME=/root\nRUN rm -f Cargo.lock && cargo test -q --no-run",
 			suiteCommand("unit", "cargo test --no-fail-fast 2>&1", "cargo-test"), []string{"src/duration.rs", "src/wrapper.rs"}, []string{"/usr/bin/cargo"}},
 		{"express", "", mocha, []string{"lib/utils.js", "lib/router/layer.js"}, []string{"/usr/bin/node"}},
+		{"commons-csv", mavenInstall, maven, []string{csv + "Lexer.java", csv + "Token.java", csv + "ExtendedBufferedReader.java"}, []string{"/usr/bin/mvn"}},
 	}
 }
 
@@ -122,7 +127,11 @@ func TestMutationSpeed(t *testing.T) {
 				return
 			}
 			w.again(d, p.name, thin(changes, mostMeasured), first)
-			w.reproved(first, 20)
+			proofs := 20
+			if p.cmd.Driver == "maven" {
+				proofs = 6 // each a whole run of Maven
+			}
+			w.reproved(first, proofs)
 		})
 	}
 }

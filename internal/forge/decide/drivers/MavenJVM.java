@@ -41,6 +41,7 @@ final class MavenJVM {
         List<String> line = new ArrayList<>();
         line.add(Paths.get(System.getProperty("java.home"), "bin", "java").toString());
         line.addAll(project.jvm);
+        line.add("-Djava.system.class.loader=assayjvm.MavenLoader");
         line.add("-cp");
         line.add(project.home.resolve("runner") + File.pathSeparator + String.join(File.pathSeparator, project.libraries));
         line.add("assayjvm.MavenWorker");

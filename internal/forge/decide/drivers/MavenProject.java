@@ -82,9 +82,8 @@ final class MavenProject {
                 env.put(v.substring(0, eq), v.substring(eq + 1));
             }
         }
-        String opts = env.getOrDefault("MAVEN_OPTS", "");
-        int ours = opts.indexOf(" -Djvm=" + home);
-        env.put("MAVEN_OPTS", ours < 0 ? opts : opts.substring(0, ours));
+        without("MAVEN_OPTS", " -Dorg.slf4j.simpleLogger.log.");
+        without("JAVA_TOOL_OPTIONS", " -javaagent:" + home);
         List<String> args = Arrays.asList(text(call.resolve("args")).split("\0"));
         int jar = args.indexOf("-jar");
         if (jar < 0) {
@@ -135,6 +134,17 @@ final class MavenProject {
         }
         main = calls.get(0);
         tests = calls.size() > 1 ? calls.get(1) : null;
+    }
+
+    /** What Maven was called with for us is not for the tests. */
+    private void without(String name, String ours) {
+        String v = env.getOrDefault(name, "");
+        int at = v.indexOf(ours);
+        if (at == 0) {
+            env.remove(name);
+        } else if (at > 0) {
+            env.put(name, v.substring(0, at));
+        }
     }
 
     static String text(Path p) throws IOException {

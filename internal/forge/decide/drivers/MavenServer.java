@@ -112,7 +112,7 @@ public final class MavenServer {
         MavenProject.Sources own = new MavenProject.Sources();
         own.options.addAll(Arrays.asList("-proc:none", "-nowarn"));
         List<Path> files = new ArrayList<>();
-        for (String f : Arrays.asList("MavenWorker", "MavenProbe", runner)) {
+        for (String f : Arrays.asList("MavenWorker", "MavenLoader", "MavenProbe", runner)) {
             files.add(sources.resolve(f + ".java"));
         }
         String bad = project.compile(own, files, home.resolve("runner"), project.libraries);

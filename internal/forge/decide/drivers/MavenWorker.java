@@ -117,7 +117,7 @@ public final class MavenWorker {
                 System.setProperty(k, p.getProperty(k));
             }
         }
-        ClassLoader.getSystemClassLoader().setDefaultAssertionStatus(true);
+        MavenWorker.class.getClassLoader().setDefaultAssertionStatus(true);
         Runner runner = (Runner) Class.forName(args[0]).getDeclaredConstructor().newInstance();
         World world = new World();
         BufferedReader lines = new BufferedReader(new InputStreamReader(in, StandardCharsets.UTF_8));
@@ -169,6 +169,7 @@ public final class MavenWorker {
         }
         URLClassLoader l = new URLClassLoader(urls.toArray(new URL[0]), MavenWorker.class.getClassLoader());
         l.setDefaultAssertionStatus(true);
+        MavenLoader.current = l;
         return l;
     }
 
@@ -247,7 +248,7 @@ public final class MavenWorker {
 
         private boolean ofProject(ClassLoader l) {
             for (; l != null; l = l.getParent()) {
-                if (l instanceof URLClassLoader && l.getParent() == context) {
+                if (l instanceof URLClassLoader && l.getParent() == MavenWorker.class.getClassLoader()) {
                     return true;
                 }
             }

@@ -1,6 +1,7 @@
 package example;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -29,5 +30,6 @@ class WorldTest {
     @Test
     void resource() throws Exception {
         assertEquals("of a file", Calc.text());
+        assertNotNull(ClassLoader.getSystemResource("example/text.txt"));
     }
 }
