@@ -84,6 +84,7 @@ type mavenAnswer struct {
 	Dirty   bool        `json:"dirty"` // what it left in the tree would be seen by the next
 	Chosen  *[]string   `json:"chosen"`
 	Millis  float64     `json:"ms"`
+	CPU     float64     `json:"cpu"` // seconds that the JVM of the tests took
 }
 
 func newMaven(ctx context.Context, d *Decider, c *command) (driver, error) {
@@ -179,7 +180,8 @@ func (m *maven) start(ctx context.Context) error {
 	}
 	m.limit = m.d.limit(m.c)
 	r := &request{tests: m.c.tests}
-	for range 2 { // once more, as it is when it is warm
+	cpu := m.d.c.Floor.Seconds() / 2
+	for _, times := range []float64{2, 3} { // in a JVM that is new, and in one that is warm
 		a, err := m.ask(ctx, r)
 		if err != nil {
 			return err
@@ -191,8 +193,9 @@ func (m *maven) start(ctx context.Context) error {
 		if a.Dirty {
 			return errors.New("its healthy tests change files of the project")
 		}
-		m.cpu = max(m.d.c.Floor.Seconds()/2, 3*a.Millis/1000)
+		cpu = max(cpu, times*a.CPU)
 	}
+	m.cpu = cpu
 	m.limit = max(m.d.c.Floor, time.Duration(3*m.cpu*float64(time.Second)))
 	return nil
 }

@@ -27,6 +27,7 @@ final class MavenJVM {
         boolean timed;
         boolean clean;
         long millis;
+        double cpu; // seconds
     }
 
     private static final String[] GONE = {};
@@ -105,8 +106,11 @@ final class MavenJVM {
         while (true) {
             String[] w = said.poll(500, TimeUnit.MILLISECONDS);
             r.millis = (System.nanoTime() - began) / 1000000;
+            if (w == null || w.length > 0 && w[0].equals("x")) {
+                r.cpu = used() - used;
+            }
             if (w == null) {
-                if (r.millis > limit * 1000 || cpu > 0 && used() - used > cpu) {
+                if (r.millis > limit * 1000 || cpu > 0 && r.cpu > cpu) {
                     r.timed = true;
                     return r;
                 }

@@ -376,6 +376,7 @@ public final class MavenServer {
         a.put("crashed", r.broken);
         a.put("signal", r.signal);
         a.put("ms", r.millis);
+        a.put("cpu", r.cpu);
     }
 
     private String selector(String key) {
