@@ -337,7 +337,14 @@ func TestCompanionsComeAndGo(t *testing.T) {
 	if err := errors.Join(first.Close(), b.Drop(snap)); err != nil {
 		t.Fatal(err)
 	}
-	spec.From = end // nobody else holds the companions now
+	for n := range 12 { // of another image, until the companions of this one are let go
+		tmp := st.Temporary()
+		sp := sandbox.Spec{Image: hostImage(), UID: spec.UID, Extra: []image.LayerID{layer(tmp, n+1)}}
+		if err := errors.Join(make1(t, b, sp).Close(), tmp.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	spec.From = end
 	if got := script(t, make1(t, b, spec), listOwners); got != ownersOfImage {
 		t.Errorf("the end of one of before:\n%s", got)
 	}
