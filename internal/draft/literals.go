@@ -51,21 +51,21 @@ const maxAsserts = 200
 // Candidates derives changes of expectations from a test file, in an order that
 // seed and the file's name determine. What they break is not known yet.
 func Candidates(name string, content []byte, seed int64) []checks.Canary {
-	re := assertions()[path.Ext(name)]
-	if re == nil || bytes.IndexByte(content, 0) >= 0 {
-		return nil
-	}
 	all := string(content)
 	lines := strings.SplitAfter(all, "\n")
+	asserts := asserting(name, lines)
+	if asserts == nil || bytes.IndexByte(content, 0) >= 0 {
+		return nil
+	}
 	o := others{seed: fmt.Appendf(nil, "%d\x00%s\x00", seed, name)}
-	for _, line := range lines {
-		if re.MatchString(line) {
+	for i, line := range lines {
+		if asserts[i] {
 			o.texts = append(o.texts, literal.FindAllString(line, -1)...)
 		}
 	}
 	var first, second []checks.Canary
 	for i, line := range lines {
-		if !re.MatchString(line) || len(first) == maxAsserts {
+		if !asserts[i] || len(first) == maxAsserts {
 			continue
 		}
 		found := literal.FindAllStringIndex(line, -1)
@@ -87,6 +87,35 @@ func Candidates(name string, content []byte, seed int64) []checks.Canary {
 	r.Shuffle(len(first), func(i, j int) { first[i], first[j] = first[j], first[i] })
 	r.Shuffle(len(second), func(i, j int) { second[i], second[j] = second[j], second[i] })
 	return slices.Concat(first, second)
+}
+
+// asserting finds the lines of a test file that assert; nil: of such files
+// nothing is known. Of a patch, which brings tests to a tree that has none of
+// its own here, they are the lines that it adds: it applies with another
+// expectation as well.
+func asserting(name string, lines []string) map[int]bool {
+	known := assertions()
+	re, patch := known[path.Ext(name)], slices.Contains([]string{".patch", ".diff"}, path.Ext(name))
+	if re == nil && !patch {
+		return nil
+	}
+	found := map[int]bool{}
+	for i, line := range lines {
+		if patch {
+			if to, ok := strings.CutPrefix(line, "+++ "); ok {
+				re = known[path.Ext(strings.TrimSpace(to))]
+				continue
+			}
+			var added bool
+			if line, added = strings.CutPrefix(line, "+"); !added || re == nil {
+				continue
+			}
+		}
+		if re.MatchString(line) {
+			found[i] = true
+		}
+	}
+	return found
 }
 
 // change makes a canary of one literal: its line, with as many lines before it
