@@ -66,6 +66,7 @@ type mavenRun struct {
 	Last    string            `json:"last"`
 	Limit   float64           `json:"limit"` // seconds
 	CPU     float64           `json:"cpu"`
+	Least   float64           `json:"least"` // of it, that a part of the tests may use in any case
 }
 
 // mavenAnswer is what it says. Chosen are the tests of those asked for whose class
@@ -201,7 +202,7 @@ func (m *maven) start(ctx context.Context) error {
 }
 
 func (m *maven) ask(ctx context.Context, r *request) (a mavenAnswer, err error) {
-	q := mavenRun{Op: "run", Want: ids(r.tests), Root: m.d.c.Env.Workdir, Stop: r.stop, Last: r.last, Limit: m.limit.Seconds(), CPU: m.cpu, Changed: map[string]string{}}
+	q := mavenRun{Op: "run", Want: ids(r.tests), Root: m.d.c.Env.Workdir, Stop: r.stop, Last: r.last, Limit: m.limit.Seconds(), CPU: m.cpu, Least: m.d.c.Floor.Seconds() / 2, Changed: map[string]string{}}
 	for f, data := range r.files {
 		q.Changed[f] = base64.StdEncoding.EncodeToString(data)
 	}

@@ -79,8 +79,11 @@ final class MavenJVM {
         said.add(GONE);
     }
 
-    /** limit and cpu are in seconds; a loop that burns time is one on a busy machine as well. */
-    Result run(List<String> words, double limit, double cpu) throws IOException, InterruptedException {
+    /**
+     * limit is in seconds, and so is what each part may take of processors' time (none: no limit): a loop that burns time
+     * is one on a busy machine as well.
+     */
+    Result run(List<String> words, double limit, List<Double> parts) throws IOException, InterruptedException {
         Result r = new Result();
         uses++;
         if (!ready) { // its start is no part of the run
@@ -92,6 +95,8 @@ final class MavenJVM {
         }
         long began = System.nanoTime();
         double used = used();
+        double part = used;
+        double cpu = parts.isEmpty() ? 0 : parts.get(0);
         StringBuilder line = new StringBuilder();
         for (String w : words) {
             line.append(line.length() == 0 ? "" : " ").append(MavenWorker.encode(w));
@@ -110,7 +115,7 @@ final class MavenJVM {
                 r.cpu = used() - used;
             }
             if (w == null) {
-                if (r.millis > limit * 1000 || cpu > 0 && r.cpu > cpu) {
+                if (r.millis > limit * 1000 || cpu > 0 && used() - part > cpu) {
                     r.timed = true;
                     return r;
                 }
@@ -130,6 +135,12 @@ final class MavenJVM {
                         r.running = "";
                     }
                     r.events.add(w);
+                    break;
+                case "p":
+                    if (!parts.isEmpty()) {
+                        cpu = parts.get(Integer.parseInt(w[1]));
+                    }
+                    part = used();
                     break;
                 case "k":
                     r.events.add(w);

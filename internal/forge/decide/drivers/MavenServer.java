@@ -143,7 +143,7 @@ public final class MavenServer {
         }
         project.testClasses.forEach(c -> words.add("c:" + c));
         jvm = new MavenJVM(project, runner);
-        MavenJVM.Result r = jvm.run(words, 3600, 0);
+        MavenJVM.Result r = jvm.run(words, 3600, Collections.emptyList());
         if (!r.ended || !r.broken.isEmpty()) {
             throw new IOException("the healthy tests do not end in a warm JVM: " + r.broken + r.signal + " " + r.running);
         }
@@ -332,6 +332,8 @@ public final class MavenServer {
             parts.forEach(p -> p.remove(last));
             parts.add(Collections.singletonList(last));
         }
+        double most = ((Number) q.get("cpu")).doubleValue(), least = ((Number) q.get("least")).doubleValue();
+        List<Double> allowed = new ArrayList<>(); // few quick tests may not take what the whole suite may
         List<String> words = new ArrayList<>(Arrays.asList("-1", stop ? "stop" : "", dirs));
         for (List<String> part : parts) {
             Map<String, Set<String>> byType = new LinkedHashMap<>();
@@ -344,6 +346,8 @@ public final class MavenServer {
             List<String> keys = byType.values().stream().flatMap(Set::stream).collect(Collectors.toList());
             if (!keys.isEmpty()) {
                 words.add(String.join("\n", keys));
+                long micros = part.stream().mapToLong(t -> tests.containsKey(t) ? tests.get(t).micros : 0).sum();
+                allowed.add(Math.min(most, least + 3 * micros / 1e6));
             }
         }
         if (words.size() == 3) {
@@ -352,10 +356,10 @@ public final class MavenServer {
             a.put("ms", 0);
             return;
         }
-        MavenJVM.Result r = jvm.run(words, ((Number) q.get("limit")).doubleValue(), ((Number) q.get("cpu")).doubleValue());
+        MavenJVM.Result r = jvm.run(words, ((Number) q.get("limit")).doubleValue(), most > 0 ? allowed : Collections.emptyList());
         if (!r.ended && !r.timed && jvm.uses > 1 && r.events.isEmpty()) { // perhaps by what an earlier run left behind
             renew();
-            r = jvm.run(words, ((Number) q.get("limit")).doubleValue(), ((Number) q.get("cpu")).doubleValue());
+            r = jvm.run(words, ((Number) q.get("limit")).doubleValue(), most > 0 ? allowed : Collections.emptyList());
         }
         if (!r.clean || jvm.uses >= USES) {
             renew();

@@ -150,6 +150,7 @@ public final class MavenWorker {
                     selected.add(s);
                 }
                 Thread.currentThread().setContextClassLoader(loader);
+                to.say("p", String.valueOf(i - 3));
                 runner.run(loader, selected, to);
                 if (probes >= 0) {
                     to.classEnded(selected.get(0).substring(2));
