@@ -62,7 +62,11 @@ func TestKillOfManyLeavesNothing(t *testing.T) {
 	}
 	groups, everybody := groupsWith(t, all), map[int]string{}
 	for pid := range processes(t) {
-		_, everybody[pid] = origin(pid)
+		for s := range namespaces(t, map[int]string{pid: ""}) {
+			if spaces[s] {
+				_, everybody[pid] = origin(pid)
+			}
+		}
 	}
 	if len(all) < 2*n || len(spaces) < 5*n {
 		t.Fatalf("the test sees %d processes in %d namespaces of %d sandboxes", len(all), len(spaces), n)
@@ -89,7 +93,7 @@ func TestKillOfManyLeavesNothing(t *testing.T) {
 	if err := b.Close(); err != nil {
 		t.Error(err)
 	}
-	// The kernel gives the numbers of namespaces out again: who is in one of ours must have been there then.
+	// The kernel gives the numbers of namespaces out again: who is in one of ours must have been in one then.
 	// The dead, whom the machine's first process has not waited for yet, hold none.
 	alive := processes(t)
 	for pid, began := range everybody {
