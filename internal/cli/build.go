@@ -354,7 +354,7 @@ func (w *buildWay) explain(err error) error {
 	var refused []string
 	for _, h := range w.ledger.Hosts() {
 		if h.Refused > 0 && h.Port != 0 && len(refused) < 10 { // names that are only asked for are asked by habit
-			refused = append(refused, net.JoinHostPort(h.Host, strconv.Itoa(int(h.Port))))
+			refused = append(refused, net.JoinHostPort(h.Host, strconv.Itoa(int(h.Port)))+" ("+h.Why+")")
 		}
 	}
 	for _, h := range w.ledger.Hosts() {

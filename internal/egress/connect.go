@@ -61,14 +61,12 @@ func (g *Gate) connect(ctx context.Context, via Via, t Target, silent bool) (*Co
 		g.open.Done()
 		return nil, err
 	}
-	select {
-	case g.conns <- struct{}{}:
-	default:
-		return fail(refusal("more than %d connections at once", g.conf.Caps.Conns))
-	}
 	ctx, cancel := context.WithTimeout(ctx, g.conf.Caps.Connect)
 	defer cancel()
 	defer context.AfterFunc(g.ctx, cancel)()
+	if err := g.slot(ctx); err != nil {
+		return fail(err)
+	}
 	c, err := g.dial(ctx, via, t, &e)
 	if err != nil {
 		<-g.conns
@@ -78,6 +76,16 @@ func (g *Gate) connect(ctx context.Context, via Via, t Target, silent bool) (*Co
 	out := &Conn{Conn: c, g: g, entry: e, silent: silent, target: t}
 	out.begin()
 	return out, nil
+}
+
+// slot waits until the sandbox may have one more connection.
+func (g *Gate) slot(ctx context.Context) error {
+	select {
+	case g.conns <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return &RefusedError{Why: fmt.Sprintf("more than %d connections at once", g.conf.Caps.Conns), Busy: true}
+	}
 }
 
 // begin makes it one of the gate's connections. New rules that came while it was
@@ -133,11 +141,11 @@ func (g *Gate) upstreamConn(ctx context.Context, up *proxyURL, t Target) (*Conn,
 	if !g.enter() {
 		return nil, net.ErrClosed
 	}
-	select {
-	case g.conns <- struct{}{}:
-	default:
+	ctx, cancel := context.WithTimeout(ctx, g.conf.Caps.Connect)
+	defer cancel()
+	if err := g.slot(ctx); err != nil {
 		g.open.Done()
-		return nil, refusal("more than %d connections at once", g.conf.Caps.Conns)
+		return nil, err
 	}
 	c, err := g.conf.Dial(ctx, "tcp", up.host)
 	if err != nil {
@@ -226,6 +234,9 @@ func (c *Conn) Close() error {
 	return err
 }
 
+// halfIdle is how long nothing may move once a program has said all it will.
+const halfIdle = time.Minute
+
 // Join moves bytes between a program's connection and an allowed one until both
 // directions have ended, nothing moved for the idle time, or ctx ends. It
 // closes both.
@@ -235,13 +246,17 @@ func (c *Conn) Join(ctx context.Context, inside net.Conn) {
 	stop := context.AfterFunc(ctx, func() { inside.Close(); c.Conn.Close() })
 	defer stop()
 	idle := c.g.conf.Caps.Idle
-	done := make(chan struct{})
+	done, ended := make(chan struct{}), make(chan struct{})
+	half := ended
 	var both, watch sync.WaitGroup
 	watch.Go(func() {
 		for wait := idle; ; {
 			select {
 			case <-done:
 				return
+			case <-half:
+				// Of a program that is gone only an answer is still to come.
+				half, idle = nil, min(idle, halfIdle)
 			case <-time.After(wait):
 			}
 			if wait = idle - time.Since(time.Unix(0, c.last.Load())); wait <= 0 {
@@ -251,7 +266,7 @@ func (c *Conn) Join(ctx context.Context, inside net.Conn) {
 			}
 		}
 	})
-	both.Go(func() { move(c, inside) })
+	both.Go(func() { move(c, inside); close(ended) })
 	both.Go(func() { move(inside, c) })
 	both.Wait()
 	close(done)

@@ -45,9 +45,9 @@ type Config struct {
 
 // Caps bound what a sandbox can make the host do. Zero means the default.
 type Caps struct {
-	Conns   int           // at once, all ways together; 256
+	Conns   int           // at once, all ways together, a further one waits; 256
 	Bytes   int64         // in both directions together; 16 GiB
-	Connect time.Duration // lookup and connection together; 30 s
+	Connect time.Duration // waiting for others to end, lookup and connection together; 30 s
 	Header  time.Duration // until a request or greeting is complete; 30 s
 	Idle    time.Duration // without a byte in either direction; 10 min
 }
@@ -195,11 +195,16 @@ func ParseTarget(host string, port uint16) (Target, error) {
 }
 
 // RefusedError says why a target is out of reach.
-type RefusedError struct{ Why string }
+type RefusedError struct {
+	Why  string
+	Busy bool // not by a rule: another try may do better
+}
 
 func (e *RefusedError) Error() string { return e.Why }
 
-func refusal(format string, args ...any) error { return &RefusedError{fmt.Sprintf(format, args...)} }
+func refusal(format string, args ...any) error {
+	return &RefusedError{Why: fmt.Sprintf(format, args...)}
+}
 
 // route is a decision that allows.
 type route struct {
@@ -334,6 +339,8 @@ func (g *Gate) Carry(ctx context.Context, link io.ReadWriteCloser) error {
 func status(err error) int {
 	var r *RefusedError
 	switch {
+	case errors.As(err, &r) && r.Busy:
+		return http.StatusServiceUnavailable
 	case errors.As(err, &r):
 		return http.StatusForbidden
 	case errors.Is(err, context.DeadlineExceeded):

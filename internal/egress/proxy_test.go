@@ -311,14 +311,26 @@ func TestSlowHead(t *testing.T) {
 }
 
 func TestCaps(t *testing.T) {
-	w := newWorld(t, []string{"good.example"}, func(c *Config) { c.Caps.Conns = 1 })
+	const ask = "CONNECT good.example:443 HTTP/1.1\r\nHost: x\r\n\r\n"
+	w := newWorld(t, []string{"good.example"}, func(c *Config) { c.Caps.Conns, c.Caps.Connect = 1, 300*time.Millisecond })
 	c := w.program(t)
-	fmt.Fprintf(c, "CONNECT good.example:443 HTTP/1.1\r\nHost: x\r\n\r\n")
+	io.WriteString(c, ask)
 	if line, _ := bufio.NewReader(c).ReadString('\n'); !strings.Contains(line, " 200 ") {
 		t.Fatal(line)
 	}
-	if got := w.say(t, "CONNECT good.example:443 HTTP/1.1\r\nHost: x\r\n\r\n"); !strings.Contains(got, " 403 ") {
+	if got := w.say(t, ask); !strings.Contains(got, " 503 ") {
 		t.Errorf("two at once: %s", got)
+	}
+	// It waits for the first to end.
+	waits := newWorld(t, []string{"good.example"}, func(c *Config) { c.Caps.Conns = 1 })
+	c = waits.program(t)
+	io.WriteString(c, ask)
+	if line, _ := bufio.NewReader(c).ReadString('\n'); !strings.Contains(line, " 200 ") {
+		t.Fatal(line)
+	}
+	time.AfterFunc(50*time.Millisecond, func() { c.Close() })
+	if got := waits.say(t, ask); !strings.Contains(got, " 200 ") {
+		t.Errorf("after another: %s", got)
 	}
 	few := newWorld(t, []string{"good.example"}, func(c *Config) { c.Caps.Bytes = 10 })
 	few.say(t, "GET http://good.example/ HTTP/1.1\r\nHost: x\r\n\r\n")

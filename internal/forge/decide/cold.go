@@ -213,19 +213,15 @@ func (k *cold) chosen(tests []*test) string {
 	return k.c.Run
 }
 
-// mochaCall and jestCall are where a runner is started.
-var (
-	mochaCall = regexp.MustCompile(`^(.*?(?:^|[\s/])mocha)(\s)`)
-	jestCall  = regexp.MustCompile(`^(.*?(?:^|[\s/])jest)(\s)`)
-)
+// mochaCall is where Mocha is started.
+var mochaCall = regexp.MustCompile(`^(.*?(?:^|[\s/])mocha)(\s)`)
 
-// stopping is a line that ends at the first failure, where its runner can.
+// stopping is a line that ends at the first failure, where its runner can. Jest
+// can too, but then leaves no report.
 func (c *command) stopping(run string) string {
 	switch c.Report {
 	case "mocha", "mocha-log":
 		return mochaCall.ReplaceAllString(run, "$1 --bail$2")
-	case "jest":
-		return jestCall.ReplaceAllString(run, "$1 --bail$2")
 	}
 	return run
 }

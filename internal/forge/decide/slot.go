@@ -278,7 +278,8 @@ type kind struct {
 func kinds() []kind {
 	return []kind{
 		{name: "pytest", takes: takesPytest, open: newPytest},
-		{name: "mocha", takes: takesMocha, open: newMocha},
+		{name: "mocha", takes: takesMocha, open: newNode},
+		{name: "jest", takes: takesJest, open: newNode},
 		{name: "maven", takes: takesMaven, open: newMaven},
 		{name: "gradle", takes: takesGradle, open: noGradle},
 		{name: "go", takes: takesGo, open: newGo, batch: true},

@@ -78,6 +78,8 @@ func measuredProjects() []measured {
 	pytest.Select = pytest.Run + " {tests}"
 	mocha := suiteCommand("unit", "node_modules/.bin/mocha --require test/support/env --reporter json --reporter-option output=/tmp/r.json --check-leaks test/ test/acceptance/", "mocha", "/tmp/r.json")
 	mocha.Driver = "mocha"
+	jest := suiteCommand("unit", "node_modules/.bin/jest --ci --json --outputFile=/tmp/r.json --coverage=false", "jest", "/tmp/r.json")
+	jest.Driver, jest.Select = "jest", jest.Run+" --runTestsByPath {files}"
 	const mvn = "mvn -B -o -Dmaven.repo.local=/app/.m2 -Drat.skip -Dcheckstyle.skip -Denforcer.skip -Danimal.sniffer.skip -Dspotbugs.skip -Dpmd.skip -Dgpg.skip test"
 	maven := suiteCommand("unit", mvn, "junit", "target/surefire-reports/TEST-*.xml")
 	maven.Driver, maven.Select = "maven", mvn+" -Dtest={tests} -DfailIfNoTests=false -Dsurefire.failIfNoSpecifiedTests=false"
@@ -89,6 +91,7 @@ func measuredProjects() []measured {
 		{"humantime", "ENV PATH=/usr/bin:/bin CARGO_NET_OFFLINE=true HOME=/root\nRUN rm -f Cargo.lock && cargo test -q --no-run",
 			suiteCommand("unit", "cargo test --no-fail-fast 2>&1", "cargo-test"), []string{"src/duration.rs", "src/wrapper.rs"}, []string{"/usr/bin/cargo"}},
 		{"express", "", mocha, []string{"lib/utils.js", "lib/router/layer.js"}, []string{"/usr/bin/node"}},
+		{"commander", "", jest, []string{"lib/option.js", "lib/help.js"}, []string{"/usr/bin/node"}},
 		{"commons-csv", mavenInstall, maven, []string{csv + "Lexer.java", csv + "Token.java", csv + "ExtendedBufferedReader.java"}, []string{"/usr/bin/mvn"}},
 	}
 }

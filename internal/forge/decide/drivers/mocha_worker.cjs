@@ -1,27 +1,13 @@
 'use strict'
 // Runs test files again and again: the modules of others stay loaded, the project's and the tests' are loaded anew.
-const fs = require('fs')
 const path = require('path')
+const { main, work, foreign, tell, below, idOf: id, World } = require('./node_world.cjs')
 
-const main = process.env.ASSAY_MOCHA
-delete process.env.ASSAY_MOCHA
-process.argv.splice(1, 1, main)
 const root = path.dirname(path.dirname(main))
 const mocha = (name) => require(path.join(root, name))
 const Mocha = mocha('index.js')
-const work = process.cwd()
-const foreign = (file) => !file.startsWith(work + path.sep) || /[\\/]node_modules[\\/]/.test(file)
-const tell = (m, then) => process.send(m, then || (() => {}))
 
-const below = (file) => {
-  if (!file) return ''
-  const rel = path.relative(work, file)
-  return rel.startsWith('..') ? file : rel
-}
-
-// A test's id as assay's reporter for Mocha makes it.
-const idOf = (test) => [below(test.file), ...test.titlePath().filter((t, i, all) => t !== '' || i === all.length - 1)
-  .map((t) => (t || '(no title)').replace(/ > /g, ' \\> '))].filter((s) => s !== '').join(' > ')
+const idOf = (test) => id(test.file, test.titlePath())
 
 // And as its own reporter "json" does.
 const plainID = (test) => {
@@ -88,38 +74,6 @@ function firstOf (suite) {
 function only (suite, keep) {
   suite.tests = suite.tests.filter(keep)
   suite.suites.forEach((s) => only(s, keep))
-}
-
-const events = ['uncaughtException', 'unhandledRejection', 'exit', 'beforeExit', 'warning', 'SIGINT', 'SIGTERM']
-
-class World {
-  constructor () {
-    this.env = Object.assign({}, process.env)
-    this.names = new Set(Object.getOwnPropertyNames(global))
-    this.listeners = new Map(events.map((e) => [e, process.listeners(e)]))
-    this.handles = new Set(process._getActiveHandles())
-  }
-
-  // restore ends what a run left behind, as far as that can be seen.
-  restore () {
-    let clean = true
-    for (const k of Object.keys(process.env)) if (!(k in this.env)) delete process.env[k]
-    Object.assign(process.env, this.env)
-    try { process.chdir(work) } catch (e) { clean = false }
-    for (const k of Object.getOwnPropertyNames(global)) {
-      if (!this.names.has(k)) { try { if (!delete global[k]) clean = false } catch (e) { clean = false } }
-    }
-    for (const [e, had] of this.listeners) {
-      for (const l of process.listeners(e)) if (!had.includes(l)) process.removeListener(e, l)
-    }
-    for (const h of process._getActiveHandles()) {
-      if (this.handles.has(h)) continue
-      if (typeof h.close === 'function' && typeof h.address === 'function') { try { h.close() } catch (e) {} } else if (typeof h.destroy === 'function') h.destroy()
-      else clean = false
-    }
-    for (const file of Object.keys(require.cache)) if (!foreign(file)) delete require.cache[file]
-    return clean
-  }
 }
 
 class Watch {

@@ -5,7 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -13,10 +13,10 @@ import (
 	"assay/internal/grade/report"
 )
 
-// mocha is a warm server of a suite's Mocha: a process that keeps the modules of
-// others loaded, and loads the project's and the tests' anew for every run. It
-// knows which test files enter a function.
-type mocha struct {
+// node is a warm server of a suite's Mocha or Jest: a process that keeps the
+// modules of others loaded, and loads the project's and the tests' anew for every
+// run. It knows which test files enter a function or, of Jest, a statement.
+type node struct {
 	d   *Decider
 	c   *command
 	s   *server
@@ -27,8 +27,12 @@ func takesMocha(c *command) bool {
 	return c.Build == "" && (c.Driver == "mocha" || c.Driver == "") && (c.Report == "mocha" || c.Report == "mocha-log")
 }
 
-// mochaRun is what it is asked.
-type mochaRun struct {
+func takesJest(c *command) bool {
+	return c.Build == "" && (c.Driver == "jest" || c.Driver == "") && c.Report == "jest"
+}
+
+// nodeRun is what it is asked.
+type nodeRun struct {
 	Op      string            `json:"op"`
 	Want    []string          `json:"want"`
 	Places  []string          `json:"places"`
@@ -40,9 +44,9 @@ type mochaRun struct {
 	CPU     float64           `json:"cpu,omitempty"`
 }
 
-// mochaAnswer is what it says. Chosen are the test files of those asked for that
+// nodeAnswer is what it says. Chosen are the test files of those asked for that
 // enter a changed function; missing: it is not known.
-type mochaAnswer struct {
+type nodeAnswer struct {
 	Fault   string      `json:"fault"`
 	Results [][3]string `json:"results"`
 	Running string      `json:"running"`
@@ -54,8 +58,8 @@ type mochaAnswer struct {
 	Millis  float64     `json:"ms"`
 }
 
-func newMocha(ctx context.Context, d *Decider, c *command) (driver, error) {
-	m := &mocha{d: d, c: c}
+func newNode(ctx context.Context, d *Decider, c *command) (driver, error) {
+	m := &node{d: d, c: c}
 	if err := m.start(ctx); err != nil {
 		m.close()
 		return nil, err
@@ -65,9 +69,9 @@ func newMocha(ctx context.Context, d *Decider, c *command) (driver, error) {
 
 // start has the healthy suite run twice: with an eye on what is called, and as
 // changes are decided.
-func (m *mocha) start(ctx context.Context) (err error) {
-	run := exported(m.c.Run, `NODE_OPTIONS="${NODE_OPTIONS:+$NODE_OPTIONS }--require `+inside+`/mocha_probe.cjs"`)
-	if m.s, err = startServer(ctx, m.d, m.c, run, "mocha_probe.cjs", "mocha_server.cjs", "mocha_worker.cjs"); err != nil {
+func (m *node) start(ctx context.Context) (err error) {
+	run := exported(m.c.Run, `NODE_OPTIONS="${NODE_OPTIONS:+$NODE_OPTIONS }--require `+inside+`/node_probe.cjs"`)
+	if m.s, err = startServer(ctx, m.d, m.c, run, "node_probe.cjs", "node_server.cjs", "node_world.cjs", "mocha_worker.cjs", "jest_worker.cjs"); err != nil {
 		return err
 	}
 	r := &request{tests: m.c.tests}
@@ -85,9 +89,9 @@ func (m *mocha) start(ctx context.Context) (err error) {
 	return nil
 }
 
-func (m *mocha) ask(ctx context.Context, op string, r *request) (a mochaAnswer, err error) {
+func (m *node) ask(ctx context.Context, op string, r *request) (a nodeAnswer, err error) {
 	limit := m.d.limit(m.c)
-	q := mochaRun{Op: op, Want: ids(r.tests), Places: mochaFiles(r.tests), Root: m.d.c.Env.Workdir, Stop: r.stop, Last: r.last, CPU: m.cpu, Changed: map[string]string{}}
+	q := nodeRun{Op: op, Want: ids(r.tests), Places: nodeFiles(r.tests), Root: m.d.c.Env.Workdir, Stop: r.stop, Last: r.last, CPU: m.cpu, Changed: map[string]string{}}
 	if op == "learn" {
 		limit *= 4
 	}
@@ -106,14 +110,14 @@ func (m *mocha) ask(ctx context.Context, op string, r *request) (a mochaAnswer, 
 	return a, nil
 }
 
-func (m *mocha) run(ctx context.Context, rs []*request, tell func(*request, outcome)) error {
+func (m *node) run(ctx context.Context, rs []*request, tell func(*request, outcome)) error {
 	for _, r := range rs {
 		a, err := m.ask(ctx, "run", r)
 		if err != nil {
 			return err
 		}
 		if a.Chosen != nil {
-			r.tests = slices.DeleteFunc(slices.Clone(r.tests), func(t *test) bool { return !slices.Contains(*a.Chosen, mochaFile(t)) })
+			r.tests = slices.DeleteFunc(slices.Clone(r.tests), func(t *test) bool { return !slices.Contains(*a.Chosen, nodeFile(t)) })
 		}
 		tell(r, m.outcome(a))
 	}
@@ -122,7 +126,7 @@ func (m *mocha) run(ctx context.Context, rs []*request, tell func(*request, outc
 
 // outcome reads an answer, which stands for a process that holds the candidate's
 // code.
-func (m *mocha) outcome(a mochaAnswer) outcome {
+func (m *node) outcome(a nodeAnswer) outcome {
 	o := outcome{status: map[string]report.Status{}, running: a.Running, timedOut: a.Timed, took: time.Duration(a.Millis * float64(time.Millisecond))}
 	for _, x := range a.Results {
 		if was, ok := o.status[x[0]]; ok && was != report.Passed {
@@ -144,7 +148,7 @@ func (m *mocha) outcome(a mochaAnswer) outcome {
 	return o
 }
 
-func (m *mocha) close() error {
+func (m *node) close() error {
 	if m.s == nil {
 		return nil
 	}
@@ -153,19 +157,21 @@ func (m *mocha) close() error {
 	return err
 }
 
-// mochaFile is the file of a test.
-func mochaFile(t *test) string {
+var nodeSource = regexp.MustCompile(`\.[cm]?[jt]sx?$`)
+
+// nodeFile is the file of a test.
+func nodeFile(t *test) string {
 	file, _, ok := strings.Cut(t.ID, " > ")
-	if ext := path.Ext(file); !ok || ext != ".js" && ext != ".cjs" {
+	if !ok || !nodeSource.MatchString(file) {
 		return t.File
 	}
 	return file
 }
 
-func mochaFiles(tests []*test) (out []string) {
+func nodeFiles(tests []*test) (out []string) {
 	seen := map[string]bool{}
 	for _, t := range tests {
-		if f := mochaFile(t); !seen[f] {
+		if f := nodeFile(t); !seen[f] {
 			seen[f] = true
 			out = append(out, f)
 		}

@@ -20,8 +20,8 @@ class Worker {
     this.uses = 0
     this.dead = false
     this.on = null
-    this.p = spawn(process.execPath, [...state.flags, path.join(__dirname, 'mocha_worker.cjs'), ...state.argv],
-      { stdio: ['ignore', 'ignore', 'ignore', 'ipc'], detached: true, env: Object.assign({}, process.env, { ASSAY_MOCHA: state.main }) })
+    this.p = spawn(process.execPath, [...state.flags, path.join(__dirname, state.runner + '_worker.cjs'), ...state.argv],
+      { stdio: ['ignore', 'ignore', 'ignore', 'ipc'], detached: true, env: Object.assign({}, process.env, { ASSAY_MAIN: state.main }) })
     this.p.on('message', (m) => { if (this.on) this.on(m) })
     this.p.on('error', () => {})
     this.p.on('exit', (code, signal) => {
@@ -183,7 +183,7 @@ function restore (old) {
     else fs.writeFileSync(at, data)
   }
   for (const name of fs.readdirSync('/tmp')) {
-    if (!temporary.has(name)) fs.rmSync('/tmp/' + name, { recursive: true, force: true })
+    if (!temporary.has(name) && !name.startsWith('.assay-')) fs.rmSync('/tmp/' + name, { recursive: true, force: true })
   }
 }
 
