@@ -48,6 +48,9 @@ type Request struct {
 	// Attempted: the agent did anything at all. It explains a failure and
 	// changes no verdict.
 	Attempted bool
+	// Plain: no canaries are planted. It is for repetitions of what a grading with
+	// them has shown; nothing else may be concluded from a pass.
+	Plain     bool
 	Given     []string        // directories of the host whose content was put into the workdir before the agent began
 	Live      sandbox.Sandbox // the agent's, in live mode only
 	Beside    sandbox.Sandbox // sealed mode: the agent's, whose services the verifier's sandbox has, as they are; nil: none

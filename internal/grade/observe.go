@@ -243,6 +243,9 @@ func (o *observer) observe(ctx context.Context) (checks.Observation, *evidence, 
 	chosen := make([][]int, len(o.plan.Commands))
 	planted := map[string][]int{}
 	for i, c := range o.plan.Commands {
+		if o.Plain {
+			break
+		}
 		if chosen[i] = o.draw.planted(o.plan, c); len(chosen[i]) > 0 {
 			planted[c.Name] = chosen[i]
 			hidden, err := o.hidden(c, chosen[i])

@@ -46,6 +46,7 @@ type Config struct {
 	Tools []string // of the host, that every agent is offered
 
 	Shuffle bool // tests run in another order at every attempt but the first
+	Repeats bool // of a proof: other attempts and arms than the first repeat what that shows, and are graded without canaries
 
 	Backend string // that the job was begun on, as Load tells; empty: whatever Deps has
 	MinFree int64  // bytes that the store's and the job's file systems must have free for anything to begin; 0: not looked at

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"assay/internal/grade/report"
 	"assay/internal/image"
 	"assay/internal/sandbox"
 )
@@ -111,6 +112,36 @@ func RunSuite(ctx context.Context, c SuiteConfig) (Suite, error) {
 		return r.suite, &SuiteError{Findings: r.suite.Findings, Output: r.output}
 	}
 	return r.suite, nil
+}
+
+// Passing runs a suite once, in a fork of the image and without network, and says
+// which of its tests pass, by their global ids: a look at a tree that may be
+// broken, without all that RunSuite measures. Of a command that is ended at its
+// limit those count that had passed by then.
+func Passing(ctx context.Context, c SuiteConfig) (map[string]bool, error) {
+	r, err := newSuiteRun(c)
+	if err != nil {
+		return nil, err
+	}
+	passed := map[string]bool{}
+	for _, c := range r.c.Commands {
+		got, err := r.run(ctx, c, trial{seed: r.c.Seed})
+		if err != nil {
+			return nil, fmt.Errorf("run the suite: %s: %w", c.Name, err)
+		}
+		var tests []report.Test
+		if got.timedOut {
+			tests = got.ended
+		} else if !got.fatal() {
+			tests = got.report.Tests
+		}
+		for _, t := range tests {
+			if t.Status == report.Passed {
+				passed[Test{Command: c.Name, ID: t.ID}.Global()] = true
+			}
+		}
+	}
+	return passed, nil
 }
 
 // rank orders findings by what they cost.

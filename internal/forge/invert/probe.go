@@ -2,7 +2,6 @@ package invert
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -29,17 +28,10 @@ func Suite(ctx context.Context, w *forge.World, d forge.Delta) (Bite, error) {
 }
 
 func suiteOn(ctx context.Context, w *forge.World, img image.Image) (Bite, error) {
-	s, err := repo.RunSuite(ctx, repo.SuiteConfig{Backend: w.Backend, Image: img, Workdir: w.Env.Workdir, Commands: w.Env.Suite.Commands,
-		Runs: 1, Seed: w.Seed, User: w.Env.User, UID: sandbox.UIDMode(w.Env.UIDMode), Limit: patience(w.Env), NoCoverage: true, NoVariants: true})
-	var none *repo.SuiteError
-	if err != nil && !errors.As(err, &none) {
+	passed, err := repo.Passing(ctx, repo.SuiteConfig{Backend: w.Backend, Image: img, Workdir: w.Env.Workdir, Commands: w.Env.Suite.Commands,
+		Seed: w.Seed, User: w.Env.User, UID: sandbox.UIDMode(w.Env.UIDMode), Limit: patience(w.Env)})
+	if err != nil {
 		return Bite{}, err
-	}
-	passed := map[string]bool{}
-	for _, t := range s.Tests {
-		if t.Stability == repo.Stable {
-			passed[t.Global()] = true
-		}
 	}
 	var b Bite
 	for _, t := range w.Env.Suite.Tests {
