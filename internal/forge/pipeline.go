@@ -90,7 +90,8 @@ func (f *forge) run(ctx context.Context) (*outcome, error) {
 	}
 	wg.Wait()
 	for _, d := range o.feeds {
-		if d.err != nil && !errors.Is(d.err, errEnough) && ctx.Err() == nil {
+		// It was told to end, and may say so in either way.
+		if d.err != nil && !errors.Is(d.err, errEnough) && !errors.Is(d.err, context.Canceled) && ctx.Err() == nil {
 			err = errors.Join(err, fmt.Errorf("%s: %w", d.gen.Name(), d.err))
 		}
 	}
