@@ -140,7 +140,8 @@ func (o *outcome) sifted() map[string]Sifting {
 // pump takes candidates, looks at them, and proves those that bite, batch by
 // batch, until no feed has or wants more.
 func (f *forge) pump(ctx context.Context, o *outcome, wake <-chan struct{}) error {
-	size := 4 * f.cfg.Concurrent
+	// Of a slow suite few at a time: only between batches does anything end.
+	size := f.cfg.Concurrent * max(1, min(4, int(15_000/max(1, f.cfg.Env.Suite.Millis))))
 	var over <-chan time.Time
 	if f.cfg.For > 0 {
 		over = time.After(f.cfg.For)

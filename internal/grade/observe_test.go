@@ -88,6 +88,20 @@ func TestTestsAreYoungerThanTheWork(t *testing.T) {
 	})
 }
 
+// A repetition without canaries is one run, and says that it rests on the report.
+func TestPlain(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		w.planImage()
+		r := w.planned(w.agent(`echo new >main.txt`), suitePlan)
+		r.Plain = true
+		w.spy.forget()
+		w.judged(r, trial.CauseSolved, trial.SelfReported)
+		if n := len(w.spy.specs); n != 1 {
+			t.Errorf("%d sandboxes", n)
+		}
+	})
+}
+
 // Which run comes first is drawn, and both orders happen.
 func TestOrderOfRuns(t *testing.T) {
 	everywhere(t, func(t *testing.T, w *world) {
