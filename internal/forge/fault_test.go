@@ -1,7 +1,6 @@
 package forge
 
 import (
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -64,6 +63,31 @@ func TestFaultThereAndBack(t *testing.T) {
 	}
 }
 
+// Longer contents are packed, and neither twice nor without end.
+func TestFaultPacks(t *testing.T) {
+	text := []byte(strings.Repeat("one line of a file\n", 500))
+	d := Delta{{Path: "/app/a", Type: image.TypeFile, Mode: 0o644, Data: text}, {Path: "/app/b", Type: image.TypeFile, Mode: 0o644, Data: []byte("short")}}
+	b, err := (&Fault{Version: 2, Environment: "x", Break: d, Mend: d}).Encode()
+	if err != nil || len(b) > len(text)/4 {
+		t.Fatalf("%d bytes, %v", len(b), err)
+	}
+	f, err := DecodeFault(b)
+	if err != nil || string(f.Break[0].Data) != string(text) || string(f.Mend[1].Data) != "short" {
+		t.Fatalf("%+v, %v", f, err)
+	}
+	twice := strings.Replace(string(b), `"gzip": `, `"data": "eA==", "gzip": `, 1)
+	if _, err := DecodeFault([]byte(twice)); err == nil || !strings.Contains(err.Error(), "twice") {
+		t.Errorf("%v", err)
+	}
+	bomb, err := (&Fault{Version: 2, Break: Delta{{Path: "/a", Type: image.TypeFile, Data: make([]byte, maxData+1)}}}).Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := DecodeFault(bomb); err == nil || !strings.Contains(err.Error(), "more than") {
+		t.Errorf("%v", err)
+	}
+}
+
 // A link below the directory leads no edit out of it.
 func TestFaultStaysUnder(t *testing.T) {
 	dir, out := t.TempDir(), t.TempDir()
@@ -101,12 +125,13 @@ func listing(t *testing.T, dir string) string {
 func FuzzDecodeFault(f *testing.F) {
 	f.Add([]byte(`{"v":1,"environment":"x","layers":[],"break":[{"path":"/a","type":"file","data":"aGk="}],"mend":[{"path":"/a","type":""}]}`))
 	f.Add([]byte(`{"v":1,"break":[{"path":"../a"}]}`))
+	f.Add([]byte(`{"v":2,"break":[{"path":"/a","type":"file","gzip":"H4sIAAAAAAACA8soBAAKvMCqAgAAAA=="}],"mend":[{"path":"/a","type":""}]}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r, err := DecodeFault(b)
 		if err != nil {
 			return
 		}
-		again, err := json.Marshal(r)
+		again, err := r.Encode()
 		if err != nil {
 			t.Fatal(err)
 		}
