@@ -90,8 +90,7 @@ func (f *forge) run(ctx context.Context) (*outcome, error) {
 	}
 	wg.Wait()
 	for _, d := range o.feeds {
-		// It was told to end, and may say so in either way.
-		if d.err != nil && !errors.Is(d.err, errEnough) && !errors.Is(d.err, context.Canceled) && ctx.Err() == nil {
+		if d.err != nil && !errors.Is(d.err, errEnough) && ctx.Err() == nil {
 			err = errors.Join(err, fmt.Errorf("%s: %w", d.gen.Name(), d.err))
 		}
 	}
@@ -119,6 +118,9 @@ func (d *feed) propose(ctx context.Context, w *World, wake chan<- struct{}) {
 			return context.Cause(ctx)
 		}
 	})
+	if ctx.Err() != nil && errors.Is(d.err, context.Canceled) {
+		d.err = context.Cause(ctx) // it was told to end, and says so in its way
+	}
 	close(d.ch)
 	ring()
 }

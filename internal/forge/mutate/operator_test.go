@@ -26,6 +26,30 @@ func mutants(t *testing.T, p *syntax.Parser, name, path, src string) []string {
 	return out
 }
 
+// A macro that no grammar knows spoils nothing but what it stands in.
+func TestMacrosBeside(t *testing.T) {
+	const src = `#define EACH(list, item) for (item = list; item; item = item->next)
+int any(struct item *list)
+{
+    struct item *i;
+    EACH(list, i) if (i->set) return 1; else
+}
+static int less(int a, int b)
+{
+    return a < b;
+}
+`
+	f := grammarsOf(t, syntax.C)
+	tree, err := f.Parse(t.Context(), syntax.C, []byte(src))
+	if err != nil || !tree.Root.Error {
+		t.Fatalf("%v: the source has no error", err)
+	}
+	want := strings.Replace(src, "return a < b", "return a <= b", 1)
+	if got := mutants(t, f, "wrong-boundary", "x.c", src); !slices.Contains(got, want) {
+		t.Errorf("%q", got)
+	}
+}
+
 // Each operator makes the mistake that it is named after.
 func TestOperators(t *testing.T) {
 	p := grammarsOf(t)

@@ -66,8 +66,11 @@ func newFile(ctx context.Context, p *syntax.Parser, path string, src []byte) (*f
 func (f *file) sites(table []operator) []*site {
 	best := map[string]*site{}
 	f.tree.Root.Walk(func(n *syntax.Node) bool {
-		if n.Error || f.untouched(n) {
+		if n.Kind == "ERROR" || f.untouched(n) {
 			return false
+		}
+		if n.Error { // a macro somewhere below it: what stands beside that is whole
+			return true
 		}
 		if !n.Named && n.Kind != "optional_chain" {
 			return true
