@@ -78,13 +78,29 @@ func (g *Gate) connect(ctx context.Context, via Via, t Target, silent bool) (*Co
 	return out, nil
 }
 
-// slot waits until the sandbox may have one more connection.
+// slot waits until the sandbox may have one more connection, beside as many
+// others that wait.
 func (g *Gate) slot(ctx context.Context) error {
+	busy := &RefusedError{Why: fmt.Sprintf("more than %d connections at once", g.conf.Caps.Conns), Busy: true}
+	select {
+	case g.conns <- struct{}{}:
+		return nil
+	default:
+	}
+	select {
+	case g.queue <- struct{}{}:
+		defer func() { <-g.queue }()
+	default:
+		return busy
+	}
 	select {
 	case g.conns <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		return &RefusedError{Why: fmt.Sprintf("more than %d connections at once", g.conf.Caps.Conns), Busy: true}
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return busy
+		}
+		return ctx.Err()
 	}
 }
 
@@ -143,6 +159,7 @@ func (g *Gate) upstreamConn(ctx context.Context, up *proxyURL, t Target) (*Conn,
 	}
 	ctx, cancel := context.WithTimeout(ctx, g.conf.Caps.Connect)
 	defer cancel()
+	defer context.AfterFunc(g.ctx, cancel)()
 	if err := g.slot(ctx); err != nil {
 		g.open.Done()
 		return nil, err
@@ -234,12 +251,9 @@ func (c *Conn) Close() error {
 	return err
 }
 
-// halfIdle is how long nothing may move once a program has said all it will.
-const halfIdle = time.Minute
-
 // Join moves bytes between a program's connection and an allowed one until both
-// directions have ended, nothing moved for the idle time, or ctx ends. It
-// closes both.
+// directions have ended, nothing moved for the idle time (once the program has
+// said all it will, for a tenth of it), or ctx ends. It closes both.
 func (c *Conn) Join(ctx context.Context, inside net.Conn) {
 	defer inside.Close()
 	defer c.Close()
@@ -256,7 +270,7 @@ func (c *Conn) Join(ctx context.Context, inside net.Conn) {
 				return
 			case <-half:
 				// Of a program that is gone only an answer is still to come.
-				half, idle = nil, min(idle, halfIdle)
+				half, idle = nil, idle/10
 			case <-time.After(wait):
 			}
 			if wait = idle - time.Since(time.Unix(0, c.last.Load())); wait <= 0 {

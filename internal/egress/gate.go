@@ -77,6 +77,7 @@ type Gate struct {
 	ledger *Ledger
 	policy atomic.Pointer[policy]
 	conns  chan struct{} // one for each connection that is open
+	queue  chan struct{} // one for each that waits
 	bytes  atomic.Int64
 	http   *httpProxy
 
@@ -112,7 +113,7 @@ func New(c Config) *Gate {
 	if c.Dial == nil {
 		c.Dial = (&net.Dialer{}).DialContext
 	}
-	g := &Gate{conf: c, ranges: newRanges(), ledger: c.Ledger, conns: make(chan struct{}, c.Caps.Conns), questions: make(chan struct{}, maxQuestions), live: map[*Conn]bool{}}
+	g := &Gate{conf: c, ranges: newRanges(), ledger: c.Ledger, conns: make(chan struct{}, c.Caps.Conns), queue: make(chan struct{}, c.Caps.Conns), questions: make(chan struct{}, maxQuestions), live: map[*Conn]bool{}}
 	g.policy.Store(&policy{rules: slices.Clone(c.Rules), all: c.All})
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	g.http = newHTTPProxy(g)

@@ -332,6 +332,29 @@ func TestCaps(t *testing.T) {
 	if got := waits.say(t, ask); !strings.Contains(got, " 200 ") {
 		t.Errorf("after another: %s", got)
 	}
+	// A server that never ends its side keeps no place of a program that is gone.
+	mute, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mute.Close()
+	left := newWorld(t, []string{"good.example"}, func(c *Config) {
+		c.Caps.Conns, c.Caps.Connect, c.Caps.Idle = 1, 3*time.Second, 5*time.Second
+		c.Dial = func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, network, mute.Addr().String())
+		}
+	})
+	c = left.program(t)
+	io.WriteString(c, ask)
+	if line, _ := bufio.NewReader(c).ReadString('\n'); !strings.Contains(line, " 200 ") {
+		t.Fatal(line)
+	}
+	c.Close()
+	c = left.program(t)
+	io.WriteString(c, ask)
+	if line, _ := bufio.NewReader(c).ReadString('\n'); !strings.Contains(line, " 200 ") {
+		t.Errorf("after one that is gone: %s", line)
+	}
 	few := newWorld(t, []string{"good.example"}, func(c *Config) { c.Caps.Bytes = 10 })
 	few.say(t, "GET http://good.example/ HTTP/1.1\r\nHost: x\r\n\r\n")
 	if got := few.say(t, "CONNECT good.example:443 HTTP/1.1\r\nHost: x\r\n\r\n"); !strings.Contains(got, " 403 ") {
