@@ -2,7 +2,6 @@ package decide
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -60,7 +59,7 @@ var mavenPrograms = []string{"MavenAgent.java", "MavenCover.java", "MavenFace.ja
 type mavenRun struct {
 	Op      string            `json:"op"`
 	Want    []string          `json:"want"`
-	Changed map[string]string `json:"files_b64"`
+	Changed map[string][]byte `json:"files_b64"`
 	Root    string            `json:"root"`
 	Stop    bool              `json:"stop"`
 	Last    string            `json:"last"`
@@ -202,10 +201,7 @@ func (m *maven) start(ctx context.Context) error {
 }
 
 func (m *maven) ask(ctx context.Context, r *request) (a mavenAnswer, err error) {
-	q := mavenRun{Op: "run", Want: ids(r.tests), Root: m.d.c.Env.Workdir, Stop: r.stop, Last: r.last, Limit: m.limit.Seconds(), CPU: m.cpu, Least: m.d.c.Floor.Seconds() / 2, Changed: map[string]string{}}
-	for f, data := range r.files {
-		q.Changed[f] = base64.StdEncoding.EncodeToString(data)
-	}
+	q := mavenRun{Op: "run", Want: ids(r.tests), Root: m.d.c.Env.Workdir, Stop: r.stop, Last: r.last, Limit: m.limit.Seconds(), CPU: m.cpu, Least: m.d.c.Floor.Seconds() / 2, Changed: r.changed()}
 	release := m.d.turn(r.alone)
 	defer release()
 	// With the compiler's work, which has no limit of its own.

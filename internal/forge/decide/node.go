@@ -2,7 +2,6 @@ package decide
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"regexp"
@@ -36,7 +35,7 @@ type nodeRun struct {
 	Op      string            `json:"op"`
 	Want    []string          `json:"want"`
 	Places  []string          `json:"places"`
-	Changed map[string]string `json:"files_b64,omitempty"`
+	Changed map[string][]byte `json:"files_b64,omitempty"`
 	Root    string            `json:"root"`
 	Stop    bool              `json:"stop,omitempty"`
 	Last    string            `json:"last,omitempty"`
@@ -91,14 +90,11 @@ func (m *node) start(ctx context.Context) (err error) {
 
 func (m *node) ask(ctx context.Context, op string, r *request) (a nodeAnswer, err error) {
 	limit := m.d.limit(m.c)
-	q := nodeRun{Op: op, Want: ids(r.tests), Places: nodeFiles(r.tests), Root: m.d.c.Env.Workdir, Stop: r.stop, Last: r.last, CPU: m.cpu, Changed: map[string]string{}}
+	q := nodeRun{Op: op, Want: ids(r.tests), Places: nodeFiles(r.tests), Root: m.d.c.Env.Workdir, Stop: r.stop, Last: r.last, CPU: m.cpu, Changed: r.changed()}
 	if op == "learn" {
 		limit *= 4
 	}
 	q.Limit = limit.Seconds()
-	for f, data := range r.files {
-		q.Changed[f] = base64.StdEncoding.EncodeToString(data)
-	}
 	release := m.d.turn(r.alone)
 	defer release()
 	if err := m.s.ask(ctx, q, &a, 2*limit+20*time.Second); err != nil { // of at most two stages

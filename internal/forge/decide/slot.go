@@ -34,6 +34,16 @@ type request struct {
 	last       string // a test that runs after the others
 }
 
+// changed is what a server is told of the files: in JSON bytes are base64, and
+// those of an empty file no null.
+func (r *request) changed() map[string][]byte {
+	out := make(map[string][]byte, len(r.files))
+	for f, data := range r.files {
+		out[f] = append([]byte{}, data...)
+	}
+	return out
+}
+
 // outcome is what came of a request.
 type outcome struct {
 	status   map[string]report.Status // by id
