@@ -45,6 +45,10 @@ func assertions() map[string]*regexp.Regexp {
 // literal is a number, text or truth value. Texts end in their line.
 var literal = regexp.MustCompile(`"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|\b(?:True|False|true|false)\b|\b\d+(?:\.\d+)?\b`)
 
+// labelled is an assertion whose last argument is a text: mostly its name, by
+// which TAP reports it.
+var labelled = regexp.MustCompile(`^\+?\s*(?:(?:await\s+)?(?:t|test|assert)\.\w+|is|ok|isnt|like|cmp_ok|is_deeply)\s*\(.*,\s*(?:"[^"]*"|'[^']*')\s*\)?;?\s*$`)
+
 // maxAsserts bounds the candidates of one file.
 const maxAsserts = 200
 
@@ -73,11 +77,17 @@ func Candidates(name string, content []byte, seed int64) []checks.Canary {
 			continue
 		}
 		// What is expected mostly stands last; where it does not, it stands first.
-		if k, ok := o.change(name, all, lines, i, found[len(found)-1]); ok {
-			first = append(first, k)
+		likely, other := len(found)-1, 0
+		if labelled.MatchString(line) {
+			likely, other = len(found)-2, len(found)-1
 		}
-		if len(found) > 1 {
-			if k, ok := o.change(name, all, lines, i, found[0]); ok {
+		if likely >= 0 {
+			if k, ok := o.change(name, all, lines, i, found[likely]); ok {
+				first = append(first, k)
+			}
+		}
+		if likely != other {
+			if k, ok := o.change(name, all, lines, i, found[other]); ok {
 				second = append(second, k)
 			}
 		}

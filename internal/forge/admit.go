@@ -459,8 +459,9 @@ func (f *forge) chosen(a *attempt) map[string][]repo.Test {
 }
 
 // cut keeps n of the suite's tests in lists, those of must before those of first
-// before others, in an order that only the seed and their ids decide; tests that
-// the suite does not know all stay. It gives back what is left.
+// before others, last those for which a whole command would have to run, in an
+// order that only the seed and their ids decide; tests that the suite does not
+// know all stay. It gives back what is left.
 func (f *forge) cut(l map[string][]string, n int, first, must map[string]bool) map[string]bool {
 	var all []string
 	keep := map[string]bool{}
@@ -478,6 +479,8 @@ func (f *forge) cut(l map[string][]string, n int, first, must map[string]bool) m
 		switch {
 		case must[g]:
 			return "0" + string(sum[:])
+		case f.bound[g]:
+			return "3" + string(sum[:])
 		case first[g]:
 			return "1" + string(sum[:])
 		}

@@ -34,7 +34,11 @@ func (f *forge) hunt(ctx context.Context) error {
 	}
 	a := &attempt{made: f.nobody("canaries"), lists: f.healthyLists()}
 	a.plan, a.tests = planOf(&f.cfg.Env.Suite, a.lists, nil, nil)
-	h := draft.Hunt{Seed: int64(f.cfg.Seed), Tries: f.cfg.Canaries, Round: 2 * f.cfg.Concurrent, Image: map[string][]byte{}}
+	tries := f.cfg.Canaries
+	if f.cfg.For > 0 { // a try runs the suite twice
+		tries = max(2, min(tries, int(f.cfg.For.Milliseconds()/10/int64(max(1, f.cfg.Env.Suite.Millis))*int64(f.cfg.Concurrent))))
+	}
+	h := draft.Hunt{Seed: int64(f.cfg.Seed), Tries: tries, Round: 2 * f.cfg.Concurrent, Image: map[string][]byte{}}
 	for _, rel := range f.testFiles {
 		at := path.Join(f.cfg.Env.Workdir, rel)
 		if b, err := f.healthy.ReadFile(at, maxCanaryFile); err == nil {
@@ -44,7 +48,7 @@ func (f *forge) hunt(ctx context.Context) error {
 	if err := f.put(a, "hunt"); err != nil {
 		return err
 	}
-	f.cfg.Say("canaries: at most %d changes of the healthy suite's tests are tried", f.cfg.Canaries)
+	f.cfg.Say("canaries: at most %d changes of the healthy suite's tests are tried", tries)
 	plan, err := checks.Load(filepath.Join(a.t.Dir, "tests"))
 	if err != nil {
 		return err

@@ -146,7 +146,7 @@ func (f *forge) pump(ctx context.Context, o *outcome, wake <-chan struct{}) erro
 	size := f.cfg.Concurrent * max(1, min(4, int(15_000/max(1, f.cfg.Env.Suite.Millis))))
 	var over <-chan time.Time
 	if f.cfg.For > 0 {
-		over = time.After(f.cfg.For)
+		over = time.After(f.cfg.For - time.Since(f.began))
 	}
 	for {
 		select {

@@ -91,9 +91,18 @@ func compiled(name string) bool {
 	return slices.Contains([]string{".o", ".lo", ".a", ".la", ".so", ".class", ".d"}, path.Ext(name))
 }
 
+// foreign reports whether a file lies in what git or a package manager keeps.
+func foreign(rel string) bool {
+	dirs := strings.Split(path.Dir(rel), "/")
+	return strings.HasPrefix(rel, ".git/") || rel == ".git" || slices.ContainsFunc(dirs, func(d string) bool {
+		return slices.Contains([]string{"node_modules", "bower_components", "site-packages", ".venv", "venv", "vendor"}, d)
+	})
+}
+
 // testFiles are the files of the healthy image that belong to the tests, by
 // their paths relative to the working directory. What a build writes does not,
-// whatever its name: to be built again it must be writable.
+// whatever its name: to be built again it must be writable. Nor do the tests of
+// installed packages, which nobody runs.
 func testFiles(v *image.View, workdir string, patterns []string) ([]string, error) {
 	if len(patterns) == 0 {
 		return nil, nil
@@ -108,7 +117,7 @@ func testFiles(v *image.View, workdir string, patterns []string) ([]string, erro
 		if below && slices.Contains(configured, path.Base(rel)) {
 			built = append(built, path.Dir(rel)+"/")
 		}
-		if !below || e.IsDir() || e.Type != image.TypeFile || rel == ".git" || strings.HasPrefix(rel, ".git/") || compiled(rel) {
+		if !below || e.IsDir() || e.Type != image.TypeFile || foreign(rel) || compiled(rel) {
 			return nil
 		}
 		ok, err := m.MatchesOrParentMatches(rel)

@@ -17,7 +17,7 @@ func TestWhatABuildWritesIsNoTest(t *testing.T) {
 	for _, p := range []string{
 		"tests/a.c", "tests/data/in.json", "tests2/tests/b.c", "tests2/tests/b.o", "src/lib.c", "docs/tests/how-to.md",
 		"build/CMakeCache.txt", "build/tests/Makefile", "target/CACHEDIR.TAG", "target/debug/tests/x",
-		"java/target/maven-status/l", "java/target/tests/T.txt", "java/src/test/tests/T.java", "meson/meson-private/c.dat", "meson/tests/t.p/t.ninja",
+		"node_modules/dep/tests/t.js", "java/target/maven-status/l", "java/target/tests/T.txt", "java/src/test/tests/T.java", "meson/meson-private/c.dat", "meson/tests/t.p/t.ninja",
 	} {
 		p = "app/" + p
 		var above []string

@@ -40,7 +40,7 @@ type Config struct {
 	GitProgram string         // to look into repositories; empty: there is none
 	Lines      image.HostPath // what shared layers hold, for the search of leaks
 	Probe      int            // candidates of each generator, then the report; 0: no probe
-	For        time.Duration  // after it nothing new is begun; 0: until there is what is wanted
+	For        time.Duration  // after it nothing new is begun; 0: until there is what is wanted. Of canaries a fifth of it is looked for
 	Say        func(format string, args ...any)
 	OnRecord   func(Record) // of every candidate; may be nil
 	// Label gives a task's [metadata.assay.labels]; nil: it gets none.
@@ -50,6 +50,7 @@ type Config struct {
 // forge is a run under way.
 type forge struct {
 	cfg     Config
+	began   time.Time
 	home    string // DIR/.forge
 	tmp     string // below it, removed at the end
 	healthy *image.View
@@ -63,6 +64,7 @@ type forge struct {
 	steady     map[string]bool // stable tests that pass under the grader, by global id
 	shaky      map[string]bool // tests of the suite that are anything but stable
 	known      map[string]bool // every test of the suite
+	bound      map[string]bool // of them those that run with their whole command only
 	canaries   map[string][]checks.Canary
 	describers map[string]Describer
 	current    map[string]bool   // keys that this run has met
@@ -99,8 +101,8 @@ func open(ctx context.Context, cfg Config) (*forge, error) {
 	if cfg.Say == nil {
 		cfg.Say = func(string, ...any) {}
 	}
-	f := &forge{cfg: cfg, home: filepath.Join(cfg.Dir, Home), isTest: map[string]bool{}, steady: map[string]bool{}, shaky: map[string]bool{}, known: map[string]bool{},
-		describers: map[string]Describer{}, current: map[string]bool{}, dirs: map[string]string{}}
+	f := &forge{cfg: cfg, began: time.Now(), home: filepath.Join(cfg.Dir, Home), isTest: map[string]bool{}, steady: map[string]bool{}, shaky: map[string]bool{}, known: map[string]bool{},
+		bound: map[string]bool{}, describers: map[string]Describer{}, current: map[string]bool{}, dirs: map[string]string{}}
 	f.tmp = filepath.Join(f.home, "tmp")
 	if err := os.MkdirAll(f.home, 0o755); err != nil {
 		return nil, err
@@ -248,8 +250,15 @@ func (f *forge) dirName(a *attempt) string {
 // calibrate looks once at the healthy suite under the grader: only what passes
 // there, too, can be asked of anybody.
 func (f *forge) calibrate(ctx context.Context) error {
+	commands := map[string]repo.Command{}
+	for _, c := range f.cfg.Env.Suite.Commands {
+		commands[c.Name] = c
+	}
 	for _, t := range f.cfg.Env.Suite.Tests {
 		f.known[t.Global()] = true
+		if _, alone := repo.Select(commands[t.Command], []repo.Test{t}); !alone {
+			f.bound[t.Global()] = true
+		}
 		if t.Stability != repo.Stable {
 			f.shaky[t.Global()] = true
 		}

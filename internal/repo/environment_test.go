@@ -133,7 +133,7 @@ func TestSelect(t *testing.T) {
 		{"pytest", []Test{{ID: "t/a b.py::T::x[it's]"}, {ID: "t/c.py::y[␊]"}}, ` 't/a b.py::T::x[it'\''s]' t/c.py::y`},
 		{"go", []Test{{ID: "ex.org/a/b::TestX/one"}, {ID: "ex.org/a/c::TestY"}}, `-run '^(TestX|TestY)$' ex.org/a/b ex.org/a/c`},
 		{"cargo", []Test{{ID: "src/lib.rs[alpha] tests::adds"}, {ID: "tests/it.rs[it] works"}}, `--no-fail-fast --lib --test it -- --exact tests::adds works 2>&1`},
-		{"cargo", []Test{{ID: "src/lib.rs[alpha] tests::adds"}, {ID: "doc[alpha] src/lib.rs - sum (line 5)"}}, `--no-fail-fast  -- --exact tests::adds 'src/lib.rs - sum (line 5)' 2>&1`},
+		{"cargo", []Test{{ID: "src/lib.rs[alpha] tests::adds"}, {ID: "doc[alpha] src/lib.rs - sum (line 5)"}}, ""},
 		{"jest", []Test{{ID: `src/a.test.js > group > is $1 \> 2`}}, `-t '^(group is \$1 > 2)$' --runTestsByPath src/a.test.js`},
 		{"maven", []Test{{ID: "c.A::x(String)[1]"}, {ID: "c.A::y"}, {ID: "c.B"}}, `-Dtest=c.A#x+y,c.B `},
 		{"ctest", []Test{{ID: "a.b"}, {ID: "c"}}, `-R '^(a\.b|c)$'`},

@@ -49,7 +49,6 @@ type picked struct {
 	files    []string
 	packages []string
 	targets  []string // of cargo
-	doc, bin bool     // documentation tests; other programs
 }
 
 func (p *picked) put(list *[]string, s string) bool {
@@ -111,7 +110,9 @@ func nodeID(id string) string {
 	return id
 }
 
-// cargo takes "src/lib.rs[alpha] tests::adds" or "doc[alpha] path - item (line 5)".
+// cargo takes "src/lib.rs[alpha] tests::adds". A documentation test cannot be
+// asked for: rustdoc takes its name, "path - item (line 5)", for several words,
+// each of which names no test.
 func (p *picked) cargo(id string) bool {
 	program, name, ok := strings.Cut(id, "] ")
 	file, target, bracket := strings.Cut(program, "[")
@@ -120,16 +121,12 @@ func (p *picked) cargo(id string) bool {
 	}
 	switch {
 	case file == "doc":
-		p.doc = true
-		p.put(&p.targets, "--doc")
+		return false
 	case strings.HasSuffix(file, "src/lib.rs"):
-		p.bin = true
 		p.put(&p.targets, "--lib")
 	case strings.HasPrefix(file, "tests/") || strings.Contains(file, "/tests/"):
-		p.bin = true
 		p.put(&p.targets, "--test "+Quote(target))
 	default:
-		p.bin = true
 		p.put(&p.targets, "--bins")
 	}
 	return p.put(&p.tests, name)
@@ -223,13 +220,7 @@ func (p *picked) packageWords(string) (string, bool) {
 	return quoteAll(p.packages), len(p.packages) > 0
 }
 
-// targetWords are cargo's; documentation tests cannot be asked for beside others.
-func (p *picked) targetWords(string) (string, bool) {
-	if p.doc && p.bin {
-		return "", true
-	}
-	return strings.Join(p.targets, " "), true
-}
+func (p *picked) targetWords(string) (string, bool) { return strings.Join(p.targets, " "), true }
 
 func quoteAll(words []string) string {
 	out := make([]string, len(words))
