@@ -328,7 +328,8 @@ func TestCaps(t *testing.T) {
 	if line, _ := bufio.NewReader(c).ReadString('\n'); !strings.Contains(line, " 200 ") {
 		t.Fatal(line)
 	}
-	time.AfterFunc(50*time.Millisecond, func() { c.Close() })
+	first := c
+	time.AfterFunc(50*time.Millisecond, func() { first.Close() })
 	if got := waits.say(t, ask); !strings.Contains(got, " 200 ") {
 		t.Errorf("after another: %s", got)
 	}

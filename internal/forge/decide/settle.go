@@ -49,10 +49,11 @@ func anyFailed(r *request, o outcome) bool {
 }
 
 // unproved are the tests that failed and are not known to pass on the healthy
-// tree when only some tests run. Of all of them together it is known: no driver
-// begins otherwise.
-func (d *Decider) unproved(c *command, r *request, o outcome) (open []*test) {
-	if o.broken != "" || len(r.tests) == len(c.tests) {
+// tree when only some tests run. Of all of them together a warm driver knows it:
+// it has begun with that.
+func (d *Decider) unproved(by driver, c *command, r *request, o outcome) (open []*test) {
+	_, anew := by.(*cold)
+	if o.broken != "" || !anew && len(r.tests) == len(c.tests) {
 		return nil
 	}
 	failed, _, _ := failures(r, o)

@@ -157,7 +157,7 @@ func (s *slot) attempt(ctx context.Context, c *command, at int, jobs []*job, don
 	}
 	var again []late
 	err = d.run(ctx, rs, func(r *request, o outcome) {
-		if o.timedOut || len(s.d.unproved(c, r, o)) > 0 {
+		if o.timedOut || len(s.d.unproved(d, c, r, o)) > 0 {
 			again = append(again, late{r, o})
 		} else {
 			s.d.settle(c, of[r], r, o)
@@ -198,7 +198,7 @@ func (s *slot) second(ctx context.Context, d driver, c *command, j *job, r *requ
 		}
 	}
 	for range 3 {
-		open := s.d.unproved(c, r, o)
+		open := s.d.unproved(d, c, r, o)
 		if len(open) == 0 {
 			break
 		}
