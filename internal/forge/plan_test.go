@@ -45,3 +45,18 @@ func TestWhatABuildWritesIsNoTest(t *testing.T) {
 		t.Errorf("protected are %q, not %q", got, want)
 	}
 }
+
+// A budget takes tests that can be asked for before those for which the whole
+// command would have to run, even if these cover the change.
+func TestCutTakesWhatCanBeAskedFor(t *testing.T) {
+	doc, unit := "cargo:doc[a] src/lib.rs - sum (line 5)", "cargo:src/lib.rs[a] tests::adds"
+	both := map[string]bool{doc: true, unit: true}
+	for seed := range uint64(8) {
+		f := &forge{known: both, bound: map[string]bool{doc: true}}
+		f.cfg.Seed = seed
+		l := map[string][]string{"cargo": {doc[len("cargo:"):], unit[len("cargo:"):]}}
+		if got := f.cut(l, 1, map[string]bool{doc: true}, nil); !got[unit] || got[doc] {
+			t.Errorf("seed %d: %v", seed, got)
+		}
+	}
+}

@@ -40,7 +40,7 @@ type Config struct {
 	GitProgram string         // to look into repositories; empty: there is none
 	Lines      image.HostPath // what shared layers hold, for the search of leaks
 	Probe      int            // candidates of each generator, then the report; 0: no probe
-	For        time.Duration  // after it nothing new is begun; 0: until there is what is wanted. Of canaries a fifth of it is looked for
+	For        time.Duration  // after it nothing new is begun, and canaries take about a fifth of it; 0: until there is what is wanted
 	Say        func(format string, args ...any)
 	OnRecord   func(Record) // of every candidate; may be nil
 	// Label gives a task's [metadata.assay.labels]; nil: it gets none.
