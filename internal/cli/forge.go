@@ -59,6 +59,8 @@ type forgeAllCmd struct {
 	Mix    map[string]int `default:"history=20,mutate=40,invert=40" mapsep:"," placeholder:"NAME=N,…" help:"Admitted tasks wanted of each generator."`
 	Issues string         `placeholder:"FILE" help:"An export of issues (GitHub, GitLab, Jira; JSON), for statements of history."`
 	Since  string         `placeholder:"DATE" help:"Commits of before do not count: 2026-01-31."`
+
+	HideTests bool `help:"Of bugs: keep the files of the tests that fail from the agent; they come at grading. Tasks are larger by these files."`
 }
 
 func (forgeAllCmd) Help() string {
@@ -80,7 +82,7 @@ func (c *forgeAllCmd) Run(ctx *boundCtx, a *app, g *grammar) error {
 	if err != nil {
 		return usage(err)
 	}
-	return c.forge(ctx, a, g, want, forgeOptions{issues: c.Issues, since: c.Since, mix: c.Mix})
+	return c.forge(ctx, a, g, want, forgeOptions{issues: c.Issues, since: c.Since, mix: c.Mix, hideTests: c.HideTests})
 }
 
 // shares are the tasks wanted of each generator: the mix, made smaller in
@@ -188,7 +190,7 @@ func (c *forgeFlags) forge(ctx *boundCtx, a *app, g *grammar, want map[string]in
 		return err
 	}
 	defer done()
-	cfg := forge.Config{Dir: out, Env: env, Git: clone, Generators: gens, Want: want, Seed: c.Seed, TestBudget: c.TestBudget, Canaries: c.Canaries, Hints: c.Hints,
+	cfg := forge.Config{Dir: out, Env: env, Git: clone, Generators: gens, Want: want, Seed: c.Seed, TestBudget: c.TestBudget, Canaries: c.Canaries, Hints: c.Hints, HideTests: o.hideTests,
 		Concurrent: c.Concurrent, For: c.For, Deps: deps, Arms: proofAgents(), Lines: image.HostPath(filepath.Join(string(r.images.Root()), "lines")), Say: a.say}
 	cfg.GitProgram, _ = exec.LookPath("git") // without it, notes say what was not looked at
 	if c.Plan {

@@ -22,6 +22,7 @@ type forgeOptions struct {
 	issues, since string
 	cache         string // DIR/.forge
 	concurrent    int
+	hideTests     bool
 	mix           map[string]int // as it was asked for; nil: one generator alone
 }
 

@@ -9,6 +9,7 @@ import (
 
 type forgeMutateCmd struct {
 	forgeFlags
+	HideTests bool `help:"Keep the files of the tests that fail from the agent; they come at grading. Tasks are larger by these files."`
 }
 
 func (forgeMutateCmd) Help() string {
@@ -22,7 +23,7 @@ Example:
 }
 
 func (c *forgeMutateCmd) Run(ctx *boundCtx, a *app, g *grammar) error {
-	return c.forge(ctx, a, g, map[string]int{"mutate": c.Limit}, forgeOptions{})
+	return c.forge(ctx, a, g, map[string]int{"mutate": c.Limit}, forgeOptions{hideTests: c.HideTests})
 }
 
 // newMutate makes the generator of bugs; it decides by the environment's suite.

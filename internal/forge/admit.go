@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"assay/internal/grade/checks"
 	"assay/internal/image"
 	"assay/internal/proof"
 	"assay/internal/repo"
@@ -30,8 +31,9 @@ const (
 	whyProtected = "protected"    // it changes what belongs to the tests
 	whyUnbuilt   = "unbuilt"      // no image, or no grading, of it
 	whyMasked    = "no-bite"      // no stable test fails
-	whyMute      = "does-not-run" // nothing passes any more, where that is not wanted
+	whyMute      = "does-not-run" // nothing passes any more, where that is not wanted and there was more than one test
 	whyHangs     = "hangs"        // a command was ended at its limit
+	whyVisible   = "visible"      // its tests cannot be hidden, where that is asked for
 	whyGold      = "gold-fails"   // gold does not make it pass
 	whyUnproved  = "not-proved"   // the proof has another reason
 	whyLeak      = "leak"         // the solution can be read
@@ -57,7 +59,8 @@ func (f *forge) key(c Candidate, broken Delta) (string, error) {
 		Gold   Delta
 		Tests  Delta
 		Hidden []string
-	}{f.cfg.Env.Tag, c.Grade, broken, c.Gold, c.Tests, c.Hidden})
+		Hide   bool `json:",omitempty"`
+	}{f.cfg.Env.Tag, c.Grade, broken, c.Gold, c.Tests, c.Hidden, f.withholds(c)})
 	if err != nil {
 		return "", err
 	}
@@ -90,11 +93,7 @@ func (f *forge) work(ctx context.Context, c Candidate) (*attempt, error) {
 		}
 		return a, err
 	}
-	broken := c.Broken
-	for _, h := range c.Hidden {
-		broken = broken.with(Delta{{Path: path.Join(f.cfg.Env.Workdir, h)}})
-	}
-	broken, err = broken.On(f.healthy)
+	broken, err := a.brokenOn(f.healthy)
 	if err != nil {
 		if _, ok := f.ledger.find(key); ok {
 			return a, errKnown
@@ -113,10 +112,17 @@ func (f *forge) work(ctx context.Context, c Candidate) (*attempt, error) {
 	if hit := f.touchesTests(c, broken); hit != "" {
 		return a, reject(whyProtected, "%s belongs to the tests", hit)
 	}
+	return a, f.lay(ctx, a, broken)
+}
+
+// lay makes an attempt's trees: broken is all that is taken away and changed,
+// before its commit and its times.
+func (f *forge) lay(ctx context.Context, a *attempt, broken Delta) (err error) {
+	c := a.cand
 	back := c.Gold
 	if len(back) == 0 {
 		if back, err = Invert(c.Broken, f.healthy); err != nil {
-			return a, reject(whyMalformed, "%v", err)
+			return reject(whyMalformed, "%v", err)
 		}
 	}
 	var later time.Time
@@ -124,28 +130,25 @@ func (f *forge) work(ctx context.Context, c Candidate) (*attempt, error) {
 		later = f.later
 	}
 	if broken, err = broken.stamp(f.healthy, later); err != nil {
-		return a, err
+		return err
 	}
 	if f.git != nil {
 		born, err := f.git.born(broken)
 		if err != nil {
-			return a, err
+			return err
 		}
 		if born, err = born.stamp(f.healthy, time.Time{}); err != nil {
-			return a, err
+			return err
 		}
 		if broken, err = broken.with(born).On(f.healthy); err != nil {
-			return a, reject(whyMalformed, "with its commit: %v", err)
+			return reject(whyMalformed, "with its commit: %v", err)
 		}
 		if broken, err = broken.stamp(f.healthy, time.Time{}); err != nil {
-			return a, err
+			return err
 		}
 	}
 	a.broken = broken
-	if err := f.trees(ctx, a, back); err != nil {
-		return a, err
-	}
-	return a, nil
+	return f.trees(ctx, a, back)
 }
 
 // check refuses candidates that nothing could be made of.
@@ -274,13 +277,17 @@ func (f *forge) put(a *attempt, stage string) error {
 	return nil
 }
 
+// placedTests is the directory below tests/ of what is laid over the working
+// directory at grading.
+const placedTests = "repo"
+
 // placeTests adds the candidate's own test files to the plan, and the healthy
 // image's where it hides them.
 func (a *attempt) placeTests() error {
 	put := func(rel string, b []byte) {
-		a.tests[path.Join("repo", rel)] = b
+		a.tests[path.Join(placedTests, rel)] = b
 		if a.plan.Place == nil {
-			a.plan.Place = map[string]string{"repo": a.env.Workdir}
+			a.plan.Place = map[string]string{placedTests: a.env.Workdir}
 		}
 	}
 	for _, h := range a.cand.Hidden {
@@ -306,7 +313,7 @@ func (a *attempt) placeTests() error {
 	// What is placed is protected by that.
 	a.plan.Protected = slices.DeleteFunc(a.plan.Protected, func(p string) bool {
 		for rel := range a.tests {
-			if r, ok := strings.CutPrefix(rel, "repo/"); ok && (r == p || strings.HasPrefix(r, p+"/")) {
+			if r, ok := strings.CutPrefix(rel, placedTests+"/"); ok && (r == p || strings.HasPrefix(r, p+"/")) {
 				return r == p
 			}
 		}
@@ -351,10 +358,24 @@ func (f *forge) bitten(a *attempt) error {
 		return reject(whyGold, "no stable test passes with gold")
 	case bad == 0:
 		return reject(whyMasked, "every one of %d stable tests passes", fine)
-	case fine == 0 && a.cand.Grade == GradePatch:
+	case fine == 0 && a.cand.Grade == GradePatch && !a.loneFailure():
 		return reject(whyMute, "none of %d stable tests passes", bad)
 	}
 	return nil
+}
+
+// loneFailure reports whether the one test of a suite was run and says that it
+// failed: then the rest of the project does run.
+func (a *attempt) loneFailure() bool {
+	for name, ids := range a.lists.failToPass {
+		for _, id := range ids {
+			if a.seen.failed[checks.Global(name, id)].Status != "failed" {
+				return false
+			}
+		}
+	}
+	bad, fine := a.lists.count()
+	return bad == 1 && fine == 0
 }
 
 // final makes the task that is to be proved: cut to its budget, with its words.
@@ -389,6 +410,9 @@ func (f *forge) final(a *attempt) error {
 		}
 	}
 	a.words = instruction(a.cand, f.cfg.Env, f.cfg.Hints)
+	if len(a.cand.Hidden) > 0 {
+		a.facts["hidden"] = a.cand.Hidden
+	}
 	a.facts["hints"] = min(f.cfg.Hints, len(a.cand.Statement.Hints))
 	a.facts["statement_words"] = len(strings.Fields(a.words))
 	return f.put(a, "prove")

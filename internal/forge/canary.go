@@ -22,7 +22,7 @@ const maxCanaryFile = 1 << 20
 
 // hunt looks for canaries of the healthy suite, once for all tasks: gold of
 // what is broken on purpose is the healthy state. They change files of the
-// image, so that no task carries a copy of its tests.
+// image, so that no task carries a copy of its tests, or those that it hides.
 func (f *forge) hunt(ctx context.Context) error {
 	file := filepath.Join(f.home, "image-canaries-"+f.cfg.Env.Tag+".json")
 	if b, err := os.ReadFile(file); err == nil && json.Unmarshal(b, &f.canaries) == nil {
@@ -75,8 +75,8 @@ func (f *forge) healthyLists() lists {
 }
 
 // mayHaveCanaries reports whether the healthy suite's canaries hold for a task:
-// one with tests of its own has another suite.
-func (a *attempt) mayHaveCanaries() bool { return len(a.cand.Tests) == 0 && len(a.cand.Hidden) == 0 }
+// not where solved is something else than healthy.
+func (a *attempt) mayHaveCanaries() bool { return len(a.cand.Gold) == 0 }
 
 // fitting are the canaries of a command that break tests of a task's lists:
 // those of fail-to-pass first, then one of a test before a second one.
@@ -87,9 +87,11 @@ func (f *forge) fitting(a *attempt, command string) []checks.Canary {
 	var all []checks.Canary
 	for _, k := range f.canaries[command] {
 		k.Breaks = slices.DeleteFunc(slices.Clone(k.Breaks), func(id string) bool { return !failing[id] && !passing[id] })
-		if len(k.Breaks) == 0 || a.edits(k.File) {
+		at, ok := a.graded(k.File)
+		if len(k.Breaks) == 0 || !ok {
 			continue
 		}
+		k.File = at
 		n := 0
 		if !slices.ContainsFunc(k.Breaks, func(id string) bool { return failing[id] }) {
 			n += 2

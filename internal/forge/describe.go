@@ -81,7 +81,11 @@ func instruction(c Candidate, env *repo.Environment, hints int) string {
 		}
 		fmt.Fprintf(&b, "- %s\n", strings.TrimSpace(h))
 	}
-	fmt.Fprintf(&b, "\nThe project is in `%s`. The project's own tests judge the result, in a fresh copy without a network; changes to test files are put back before.\n", env.Workdir)
+	whose := "The project's own tests judge"
+	if len(c.Hidden) > 0 {
+		whose = "Tests that are not in it judge"
+	}
+	fmt.Fprintf(&b, "\nThe project is in `%s`. %s the result, in a fresh copy without a network; changes to test files are put back before.\n", env.Workdir, whose)
 	return b.String()
 }
 

@@ -239,7 +239,7 @@ func (f *forge) settle(o *outcome, d *feed, c Candidate, a *attempt, err error, 
 		return nil, fmt.Errorf("%s: candidate %s: %w", d.gen.Name(), c.Name, err)
 	}
 	rec := Record{Stage: StageRejected, Generator: d.gen.Name(), Name: c.Name, Why: no.why, Detail: no.detail, Built: built, Operators: c.Operators,
-		Bitten: built && (no.why == whyGold || no.why == whyUnproved || no.why == whyLeak || no.why == whyUnstable)}
+		Bitten: built && (no.why == whyGold || no.why == whyUnproved || no.why == whyLeak || no.why == whyUnstable || no.why == whyVisible)}
 	if no.why == whyDuplicate {
 		d.dups++
 		return nil, nil
@@ -297,7 +297,11 @@ func (f *forge) bite(ctx context.Context, o *outcome, batch []*attempt) error {
 			}
 			a.gold = &g
 		}
-		kept, err := f.settle(o, d, a.cand, a, f.bitten(a), a.seen.refused == "")
+		err := f.bitten(a)
+		if err == nil {
+			err = f.withhold(ctx, a)
+		}
+		kept, err := f.settle(o, d, a.cand, a, err, a.seen.refused == "")
 		if err != nil {
 			return err
 		}

@@ -31,9 +31,10 @@ type Config struct {
 	Generators []Generator
 	Want       map[string]int // tasks admitted of each generator, those of earlier runs included; 0: all it has
 	Seed       uint64
-	TestBudget int // tests of a task's runs; 0: the whole suite
-	Canaries   int // changes of tests that are tried, once for the environment; 0: none
-	Hints      int // of each statement
+	TestBudget int  // tests of a task's runs; 0: the whole suite
+	Canaries   int  // changes of tests that are tried, once for the environment; 0: none
+	Hints      int  // of each statement
+	HideTests  bool // of bugs: the files of the tests that fail are not in what the agent gets
 	Concurrent int
 	Deps       job.Deps
 	Arms       proof.Arms

@@ -144,9 +144,10 @@ func (d *describer) body() string {
 }
 
 // example is the code of a failing test, if it is short and says nothing of
-// the place that it does not have to.
+// the place that it does not have to. Of a hidden test it is given only where
+// nothing else says what is wrong.
 func (d *describer) example(s symptom) string {
-	if skip := d.r.IntN(4) == 0; d.g.c.Parser == nil || s.file == "" || skip && !s.vague() {
+	if skip := d.r.IntN(4) == 0 || len(d.c.Hidden) > 0; d.g.c.Parser == nil || s.file == "" || skip && !s.vague() {
 		return ""
 	}
 	lang, ok := syntax.ByPath(s.file)
