@@ -37,7 +37,7 @@ type forgeFlags struct {
 	For        time.Duration `placeholder:"DURATION" help:"After this time (90s, 2h) nothing new is begun; what is under way is finished."`
 	Seed       uint64        `default:"1" placeholder:"S" help:"Equal seeds propose equal candidates."`
 	TestBudget int           `default:"30" placeholder:"N" help:"Tests of a task's runs: those that fail, those that cover the change, and a sample. 0: the whole suite."`
-	Canaries   int           `default:"8" placeholder:"N" help:"Changed tests that are tried, once, so that tasks have canaries. 0: none."`
+	Canaries   int           `default:"8" placeholder:"N" help:"Runs of the suite, once, with changed expectations in its tests, so that tasks have canaries. 0: none."`
 	Hints      int           `placeholder:"N" help:"Hints in each statement, from vague to plain."`
 	Concurrent int           `short:"n" default:"2" placeholder:"N" help:"Trials at once."`
 	Git        string        `placeholder:"DIR" help:"A clone with the history. Default: the repository itself, or a clone of the URL."`

@@ -27,6 +27,11 @@ type Hunt struct {
 	// Image are files of the image, by their absolute paths, in which canaries
 	// are looked for as well.
 	Image map[string][]byte
+	// Spread tries one of every test at the same time before it tries them one by
+	// one, for plans of many tests of which each should have one.
+	Spread bool
+	// Files say in which file a test is, as it is called here, by "COMMAND:ID".
+	Files map[string]string
 }
 
 // Caught is what the search found for one command.
@@ -59,6 +64,12 @@ func Canaries(ctx context.Context, t *task.Task, p *checks.Plan, h Hunt, c Confi
 		s.offer(name, h.Image[name])
 	}
 	tried := 0
+	if h.Spread {
+		var err error
+		if tried, err = s.spread(ctx, t, c, deps); err != nil {
+			return nil, tried, err
+		}
+	}
 	for round := 0; tried < h.Tries; round++ {
 		batch := s.next(min(h.Round, h.Tries-tried))
 		if len(batch) == 0 {

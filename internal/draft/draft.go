@@ -58,6 +58,8 @@ func (r ran) whole() bool { return r.Tests == len(r.Passed)+len(r.NotPassed) }
 type evidence struct {
 	Commands []ran `json:"commands"`
 	Canary   []ran `json:"canary"`
+	// Planted are the indices of each command's canaries that were in place.
+	Planted map[string][]int `json:"planted"`
 }
 
 // of finds a command's run.

@@ -14,7 +14,7 @@ import (
 )
 
 // perTask is how many canaries a command of a task has.
-const perTask = 3
+const perTask = 4
 
 // maxCanaryFile is the largest test file in which canaries are looked for, in
 // bytes.
@@ -38,7 +38,12 @@ func (f *forge) hunt(ctx context.Context) error {
 	if f.cfg.For > 0 { // a try runs the suite twice
 		tries = max(2, min(tries, int(f.cfg.For.Milliseconds()/10/int64(max(1, f.cfg.Env.Suite.Millis))*int64(f.cfg.Concurrent))))
 	}
-	h := draft.Hunt{Seed: int64(f.cfg.Seed), Tries: tries, Round: 2 * f.cfg.Concurrent, Image: map[string][]byte{}}
+	h := draft.Hunt{Seed: int64(f.cfg.Seed), Tries: tries, Round: 2 * f.cfg.Concurrent, Image: map[string][]byte{}, Spread: true, Files: map[string]string{}}
+	for _, t := range f.cfg.Env.Suite.Tests {
+		if t.File != "" {
+			h.Files[t.Global()] = path.Join(f.cfg.Env.Workdir, t.File)
+		}
+	}
 	for _, rel := range f.testFiles {
 		at := path.Join(f.cfg.Env.Workdir, rel)
 		if b, err := f.healthy.ReadFile(at, maxCanaryFile); err == nil {

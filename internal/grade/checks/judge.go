@@ -258,10 +258,11 @@ func (j *judge) evidence() trial.Evidence {
 	return weakest
 }
 
-// canaried reports whether there was a canary run with a canary of the command.
+// canaried reports whether there was a canary run with a canary of the command,
+// of its fail-to-pass tests where it has such.
 func (j *judge) canaried(c Command) bool {
 	_, ok := ran(j.seen.Canary, c.Name)
-	return ok && len(j.planted(c)) > 0
+	return ok && len(j.planted(c)) > 0 && c.guarded()
 }
 
 // planted are the indices of the canaries that were in place, sorted, once each.

@@ -332,6 +332,10 @@ func TestRules(t *testing.T) {
 			p.State = append(p.State, State{Name: "out", Run: "x"})
 			o.State = append(o.State, StateSeen{Name: "out", Held: true})
 		}, trial.CauseSolved, func(v Verdict) string { return want(string(v.Evidence), "self-reported") }},
+		{"no canary of what was to be made pass", func(p *Plan, o *Observation) {
+			p.Commands[0].Canaries[0].Breaks = []string{"old"}
+			set(&o.Canary[0], "new", "old=failed")
+		}, trial.CauseSolved, func(v Verdict) string { return want(string(v.Evidence), "self-reported") }},
 		{"self-reported", func(p *Plan, o *Observation) { p.Commands[0].Canaries = nil }, trial.CauseSolved, func(v Verdict) string { return want(string(v.Evidence), "self-reported") }},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -2,6 +2,7 @@ package checks
 
 import (
 	"fmt"
+	"slices"
 
 	"assay/internal/grade/report"
 	"assay/trial"
@@ -24,10 +25,19 @@ func (c Command) Evidence() trial.Evidence {
 		return trial.SelfReported // a log, which anything that prints can forge
 	case c.Separate:
 		return trial.Separate
-	case len(c.Canaries) > 0:
+	case c.guarded():
 		return trial.Canaried
 	}
 	return trial.SelfReported
+}
+
+// guarded reports whether the command has canaries, of its fail-to-pass tests
+// where it has such: whoever knows these could else forge them alone.
+func (c Command) guarded() bool {
+	f2p, _ := c.Expected()
+	return len(c.Canaries) > 0 && (len(f2p) == 0 || slices.ContainsFunc(c.Canaries, func(k Canary) bool {
+		return slices.ContainsFunc(k.Breaks, func(id string) bool { return slices.Contains(f2p, id) })
+	}))
 }
 
 // Evidence is what an assertion's result rests on: paths are looked at from
@@ -69,7 +79,7 @@ func (p *Plan) Wishes() []Wish {
 	broken := map[string]bool{}
 	for _, c := range p.Commands {
 		if c.Evidence() == trial.SelfReported {
-			w := Wish{Rule: "self-reported", Message: fmt.Sprintf("the checks of %q are what the work's own process says of itself", c.Name), Remedy: "give it canaries, or run the work in another process and say separate = true"}
+			w := Wish{Rule: "self-reported", Message: fmt.Sprintf("the checks of %q are what the work's own process says of itself", c.Name), Remedy: "give it canaries, of its fail-to-pass tests where it has such, or run the work in another process and say separate = true"}
 			all = append(all, p.at(w, c.Name))
 		}
 		for _, w := range c.runWishes() {

@@ -1,0 +1,339 @@
+package draft
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+
+	"assay/internal/grade/checks"
+	"assay/internal/grade/report"
+	"assay/internal/job"
+	"assay/task"
+)
+
+// spread tries a candidate of every test at the same time. Which test a change
+// is in is known where a test's name stands where the test begins; the grader
+// plants a drawn half of a plan's canaries in each run, so a few runs tell what
+// each of them breaks, and show when one breaks a test that it is not in.
+func (s *search) spread(ctx context.Context, t *task.Task, c Config, deps job.Deps) (tried int, err error) {
+	all := s.everywhere()
+	for round := 0; tried < s.hunt.Tries; round++ {
+		hopes := s.oneEach(all)
+		if len(hopes) == 0 {
+			break
+		}
+		n := min(s.hunt.Round, s.hunt.Tries-tried)
+		c.say("canaries: one of each of %d tests, %d times", len(hopes), n)
+		tasks := make([]*task.Task, n)
+		for i := range tasks {
+			if tasks[i], err = c.copyOf(t, fmt.Sprintf("spread-%d-%d", round, i), s.withAll(hopes)); err != nil {
+				return tried, err
+			}
+		}
+		got, err := c.run(ctx, fmt.Sprintf("spread-%d", round), c.Gold, 1, tasks, deps)
+		if err != nil {
+			return tried, err
+		}
+		var runs []evidence
+		for _, one := range tasks {
+			runs = append(runs, got[one.Name]...)
+			_ = os.RemoveAll(one.Dir) // Dir goes as a whole
+		}
+		tried += n
+		if !s.learn(hopes, runs) {
+			break
+		}
+	}
+	return tried, nil
+}
+
+// stretch is a test's lines in a file, from its name to what begins after it.
+type stretch struct {
+	file     string
+	from, to int                 // bytes
+	ids      map[string][]string // by command
+	queue    []checks.Canary     // candidates that were not tried
+	done     bool                // one of them is caught
+}
+
+// hope is a candidate on trial.
+type hope struct {
+	checks.Canary
+	in *stretch
+}
+
+// begins finds the lines at which functions, methods, classes and named blocks
+// of tests begin; what it takes for one by mistake is no test's name.
+var begins = regexp.MustCompile(`^[ \t]*(?:` + strings.Join([]string{
+	`(?:async\s+)?def\s+(\w+)`,
+	`func\s+(?:\([^)]*\)\s*)?(\w+)`,
+	`(?:pub(?:\([^)]*\))?\s+)?(?:async\s+)?fn\s+(\w+)`,
+	`(?:\w+\.)?(?:it|test|specify|describe|suite|context)(?:\.\w+)?\(\s*(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|` + "`([^`]*)`" + `)`,
+	`@test\s+["']([^"']*)["']`,
+	`(?:export\s+)?(?:abstract\s+)?class\s+(\w+)`,
+	`(?:(?:public|private|protected|static|final)\s+)*[\w<>\[\],.*]+\s+\*?(\w+)\s*\([^;]*$`,
+	`(?:function\s+)?(\w+)\s*\(\)\s*\{`,
+}, "|") + `)`)
+
+// beginning is one of those lines.
+type beginning struct {
+	name   string
+	at     int // byte
+	indent int
+}
+
+func beginnings(content []byte) []beginning {
+	var all []beginning
+	at := 0
+	for line := range strings.SplitAfterSeq(string(content), "\n") {
+		if m := begins.FindStringSubmatch(line); m != nil {
+			b := beginning{at: at, indent: len(line) - len(strings.TrimLeft(line, " \t"))}
+			for _, name := range m[1:] {
+				if name != "" {
+					b.name = name
+				}
+			}
+			all = append(all, b)
+		}
+		at += len(line)
+	}
+	return all
+}
+
+// parts splits an id into the names that it is made of, the innermost first,
+// without parameters.
+func parts(id string) []string {
+	if i := strings.IndexAny(id, "[{"); i > 0 && !strings.Contains(id, "] ") {
+		id = id[:i]
+	}
+	all := strings.FieldsFunc(strings.NewReplacer(" > ", "\x00", "::", "\x00", "] ", "\x00").Replace(id), func(r rune) bool { return r == 0 })
+	slices.Reverse(all)
+	var out []string
+	for _, p := range all {
+		out = append(out, p)
+		if test, _, sub := strings.Cut(p, "/"); sub {
+			out = append(out, test) // Go's subtests
+		}
+		if i := strings.LastIndexByte(p, '.'); i >= 0 {
+			out = append(out, p[i+1:]) // unittest's methods
+		}
+	}
+	return out
+}
+
+// stretches are the tests of a file, by the names of ids; a name that stands
+// there twice is nobody's.
+func stretches(file string, content []byte, ids map[string][]string) []*stretch {
+	all := beginnings(content)
+	byName := map[string]int{}
+	for i, b := range all {
+		if _, twice := byName[b.name]; twice {
+			byName[b.name] = -1
+		} else {
+			byName[b.name] = i
+		}
+	}
+	found := map[int]*stretch{}
+	for command, list := range ids {
+		for _, id := range list {
+			for _, name := range parts(id) {
+				i, ok := byName[name]
+				if !ok {
+					continue
+				}
+				if i < 0 {
+					break
+				}
+				if found[i] == nil {
+					found[i] = &stretch{file: file, from: all[i].at, to: len(content), ids: map[string][]string{}}
+					for _, next := range all[i+1:] {
+						if next.indent <= all[i].indent {
+							found[i].to = next.at
+							break
+						}
+					}
+				}
+				found[i].ids[command] = append(found[i].ids[command], id)
+				break
+			}
+		}
+	}
+	var out []*stretch
+	for _, st := range found {
+		out = append(out, st)
+	}
+	slices.SortFunc(out, func(a, b *stretch) int { return a.from - b.from })
+	return out
+}
+
+// everywhere finds the tests of all files and shares the candidates out among
+// them.
+func (s *search) everywhere() []*stretch {
+	var all []*stretch
+	for _, file := range s.files {
+		ids := map[string][]string{}
+		for _, name := range s.hopes {
+			for id := range s.lists[name] {
+				if at, known := s.hunt.Files[checks.Global(name, id)]; !known || at == file {
+					ids[name] = append(ids[name], id)
+				}
+			}
+			slices.Sort(ids[name])
+		}
+		own := stretches(file, s.content[file], ids)
+		for _, k := range s.queue[file] {
+			at := strings.Index(string(s.content[file]), k.Old) + len(k.Old) - 1
+			var inner *stretch
+			for _, st := range own {
+				if st.from <= at && at < st.to {
+					inner = st // the last to begin
+				}
+			}
+			if inner != nil {
+				inner.queue = append(inner.queue, k)
+			}
+		}
+		all = append(all, own...)
+	}
+	return all
+}
+
+// oneEach takes a candidate of each test that has none yet, as many as a command
+// may have.
+func (s *search) oneEach(all []*stretch) []hope {
+	var out []hope
+	of := map[string][]checks.Canary{}
+	for _, st := range all {
+		for !st.done && len(st.queue) > 0 && len(out) < maxSpread {
+			k := st.queue[0]
+			st.queue = st.queue[1:]
+			if _, err := checks.Plant(s.content[st.file], append(slices.Clone(of[st.file]), k)); err != nil {
+				continue
+			}
+			of[st.file] = append(of[st.file], k)
+			s.queue[st.file] = slices.DeleteFunc(s.queue[st.file], func(o checks.Canary) bool { return o.Old == k.Old && o.New == k.New })
+			out = append(out, hope{k, st})
+			break
+		}
+	}
+	return out
+}
+
+// maxSpread is how many canaries a command may have.
+const maxSpread = 256
+
+// withAll is the plan with candidates of many tests.
+func (s *search) withAll(hopes []hope) *checks.Plan {
+	p := s.with(checks.Canary{})
+	for i := range p.Commands {
+		c := &p.Commands[i]
+		c.Canaries = nil
+		for _, h := range hopes {
+			if ids := h.in.ids[c.Name]; len(ids) > 0 {
+				k := h.Canary
+				k.Breaks = ids[:1]
+				c.Canaries = append(c.Canaries, k)
+			}
+		}
+	}
+	return p
+}
+
+// learn keeps the candidates that broke tests of their own and no others; it
+// reports whether the runs said anything.
+func (s *search) learn(hopes []hope, runs []evidence) (said bool) {
+	for _, name := range s.hopes {
+		breaks := make([]map[string]bool, len(hopes)) // nil: was never in place
+		foreign := map[string]map[int]bool{}          // ids that fail, and who may have done it
+		for _, e := range runs {
+			failed, ok := e.broken(name)
+			if !ok {
+				continue
+			}
+			said = true
+			in, own := s.inPlace(hopes, e), map[string]bool{}
+			for i := range in {
+				now := map[string]bool{}
+				for _, id := range hopes[i].in.ids[name] {
+					own[id] = true
+					if failed[id] && (breaks[i] == nil || breaks[i][id]) {
+						now[id] = true
+					}
+				}
+				breaks[i] = now
+			}
+			for id := range failed {
+				if own[id] || !s.lists[name][id] {
+					continue
+				}
+				suspects := map[int]bool{}
+				for i := range in {
+					if foreign[id] == nil || foreign[id][i] {
+						suspects[i] = true
+					}
+				}
+				foreign[id] = suspects
+			}
+		}
+		guilty := map[int]bool{}
+		for _, suspects := range foreign {
+			for i := range suspects {
+				guilty[i] = true
+			}
+		}
+		for i, h := range hopes {
+			if len(breaks[i]) == 0 || guilty[i] {
+				continue
+			}
+			k := h.Canary
+			k.Breaks = slices.DeleteFunc(slices.Clone(h.in.ids[name]), func(id string) bool { return !breaks[i][id] })
+			if slices.Sort(k.Breaks); s.apart(k) {
+				s.caught[name], h.in.done = append(s.caught[name], k), true
+			}
+		}
+	}
+	return said
+}
+
+// inPlace are the candidates that a run had planted for any command, by their
+// indices.
+func (s *search) inPlace(hopes []hope, e evidence) map[int]bool {
+	in := map[int]bool{}
+	for _, name := range s.hopes {
+		var own []int // in the plan's order
+		for i, h := range hopes {
+			if len(h.in.ids[name]) > 0 {
+				own = append(own, i)
+			}
+		}
+		for _, i := range e.Planted[name] {
+			if i >= 0 && i < len(own) {
+				in[own[i]] = true
+			}
+		}
+	}
+	return in
+}
+
+// broken is what passed in a command's real run and failed in that with
+// canaries; false: the two cannot be compared.
+func (e evidence) broken(command string) (map[string]bool, bool) {
+	real, ok := of(e.Commands, command)
+	canary, ok2 := of(e.Canary, command)
+	if !ok || !ok2 || !real.whole() || !canary.whole() || real.Tests != canary.Tests || canary.Exit == 0 {
+		return nil, false
+	}
+	passed, failed := map[string]bool{}, map[string]bool{}
+	for _, id := range real.Passed {
+		passed[id] = true
+	}
+	for _, t := range canary.NotPassed {
+		if passed[t.ID] && (t.Status == string(report.Failed) || t.Status == string(report.Errored)) {
+			failed[t.ID] = true
+		}
+	}
+	return failed, true
+}

@@ -1,0 +1,105 @@
+package draft
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"assay/internal/grade/checks"
+)
+
+// Where each test's lines are, in the languages' own ways to begin one.
+func TestStretches(t *testing.T) {
+	for _, c := range []struct {
+		file, text string
+		want       map[string]string // an id, and a text that its lines hold; empty: it is nowhere
+		not        string            // that they do not
+	}{
+		{"test_a.py", "import x\n\ndef test_one():\n    def inner():\n        pass\n    assert one\n\ndef helper():\n    assert help\n\nclass T:\n    def test_two(self):\n        assert two\n    def twice(self): pass\n\ndef twice():\n    assert 3\n",
+			map[string]string{"test_a.py::test_one": "assert one", "test_a.py::T::test_two": "assert two", "test_a.T.test_two": "assert two", "test_a.py::test_one[1-x]": "assert one", "test_a.py::twice": ""}, "assert help"},
+		{"a_test.go", "package a\n\nfunc TestOne(t *testing.T) {\n\tone()\n}\n\nfunc (s *S) help() {\n\thelp()\n}\n\nfunc TestTwo(t *testing.T) {\n\ttwo()\n}\n",
+			map[string]string{"example.org/a::TestOne": "one()", "example.org/a::TestTwo/some_case": "two()", "example.org/a::TestThree": ""}, "help()"},
+		{"a.test.js", "describe('math', () => {\n  it('adds', () => {\n    adds()\n  })\n  it(\"takes away\", () => {\n    takes()\n  })\n})\ntest(`whole`, t => {\n  whole()\n})\n",
+			map[string]string{"a.test.js > math > adds": "adds()", "a.test.js > math > takes away": "takes()", "whole > should be": "whole()"}, ""},
+		{"t.rs", "#[test]\nfn plain() {\n    plain_();\n}\nmod m {\n    #[test]\n    fn deep() {\n        deep_();\n    }\n}\n",
+			map[string]string{"tests/t.rs[t] plain": "plain_()", "tests/t.rs[t] m::deep": "deep_()"}, ""},
+		{"ATest.java", "class ATest {\n    @Test\n    public void adds() throws Exception {\n        adding();\n    }\n\n    private static int help(int x) {\n        helping();\n    }\n}\n",
+			map[string]string{"org.a.ATest::adds": "adding()", "org.a.ATest::adds{int}[1]": "adding()"}, "helping()"},
+	} {
+		for id, want := range c.want {
+			got := ""
+			for _, st := range stretches(c.file, []byte(c.text), map[string][]string{"unit": {id}}) {
+				got += c.text[st.from:st.to]
+			}
+			if (want == "") != (got == "") || !strings.Contains(got, want) || c.not != "" && strings.Contains(got, c.not) {
+				t.Errorf("%s: the lines of %s are\n%s", c.file, id, got)
+			}
+		}
+	}
+}
+
+// Candidates of many tests are tried together: those that break their own test
+// are kept, one that breaks another's, or none, is not.
+func TestSpread(t *testing.T) {
+	text := ""
+	var ids []string
+	for i := range 6 {
+		text += fmt.Sprintf("def test_%d():\n    assert f(%d) == %d\n    assert f(10%d) == 20%d\n\n", i, i, 100+i, i, i)
+		ids = append(ids, fmt.Sprintf("t.py::test_%d", i))
+	}
+	s := &search{plan: &checks.Plan{Version: 1, Commands: []checks.Command{{Name: "unit", Report: "pytest-log", PassToPass: ids}}}, hunt: Hunt{Files: map[string]string{"unit:t.py::test_5": "/elsewhere.py"}},
+		hopes: []string{"unit"}, content: map[string][]byte{}, queue: map[string][]checks.Canary{}, caught: map[string][]checks.Canary{}, lists: map[string]map[string]bool{"unit": setOf(ids)}}
+	s.offer("/app/t.py", []byte(text))
+	all := s.everywhere()
+	hopes := s.oneEach(all)
+	if len(hopes) != 5 {
+		t.Fatalf("%d tests have candidates", len(hopes))
+	}
+	p := s.withAll(hopes)
+	if got := p.Commands[0].Canaries; len(got) != 5 || got[3].Breaks[0] != ids[3] || got[3].Old != hopes[3].Old {
+		t.Fatalf("plan %+v", got)
+	}
+	// 1 breaks nothing, 2 breaks the fifth test as well, and 4 was never in place.
+	run := func(planted ...int) evidence {
+		r, k := ran{Name: "unit", Tests: 6, Passed: ids}, ran{Name: "unit", Tests: 6, Exit: 1}
+		for i, id := range ids {
+			if i != 1 && slices.Contains(planted, i) || i == 5 && slices.Contains(planted, 2) {
+				k.NotPassed = append(k.NotPassed, struct {
+					ID     string `json:"id"`
+					Status string `json:"status"`
+				}{id, "failed"})
+			} else {
+				k.Passed = append(k.Passed, id)
+			}
+		}
+		return evidence{Commands: []ran{r}, Canary: []ran{k}, Planted: map[string][]int{"unit": planted}}
+	}
+	if !s.learn(hopes, []evidence{run(0, 1, 2), run(1, 2, 3), {}}) {
+		t.Error("nothing was learnt")
+	}
+	got := map[string]string{}
+	for _, k := range s.caught["unit"] {
+		got[strings.Join(k.Breaks, " ")] = k.File
+	}
+	if want := map[string]string{ids[0]: "/app/t.py", ids[3]: "/app/t.py"}; !maps.Equal(got, want) {
+		t.Errorf("caught %v, want %v", got, want)
+	}
+	// The others have another try, and what was caught stays.
+	again := s.oneEach(all)
+	if len(again) != 3 || again[0].in != hopes[1].in || again[0].Old == hopes[1].Old {
+		t.Errorf("again: %+v", again)
+	}
+	if s.learn(again, []evidence{{}}) {
+		t.Error("an empty run says something")
+	}
+}
+
+func setOf(ids []string) map[string]bool {
+	m := map[string]bool{}
+	for _, id := range ids {
+		m[id] = true
+	}
+	return m
+}
