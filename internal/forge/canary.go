@@ -53,7 +53,7 @@ func (f *forge) hunt(ctx context.Context) error {
 	if err := f.put(a, "hunt"); err != nil {
 		return err
 	}
-	f.cfg.Say("canaries: at most %d changes of the healthy suite's tests are tried", tries)
+	f.cfg.Say("canaries: the healthy suite runs at most %d times with changed expectations", tries)
 	plan, err := checks.Load(filepath.Join(a.t.Dir, "tests"))
 	if err != nil {
 		return err
