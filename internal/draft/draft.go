@@ -29,6 +29,8 @@ type Config struct {
 	Concurrent int
 	Gold, Idle job.Arm
 	Said       func(format string, args ...any) // progress for people; nil: none
+
+	every bool // canary of a plan is in place
 }
 
 func (c Config) say(format string, args ...any) {
@@ -58,8 +60,6 @@ func (r ran) whole() bool { return r.Tests == len(r.Passed)+len(r.NotPassed) }
 type evidence struct {
 	Commands []ran `json:"commands"`
 	Canary   []ran `json:"canary"`
-	// Planted are the indices of each command's canaries that were in place.
-	Planted map[string][]int `json:"planted"`
 }
 
 // of finds a command's run.
@@ -113,7 +113,7 @@ func testsDir(dir, step string) string {
 func (c Config) run(ctx context.Context, name string, arm job.Arm, attempts int, tasks []*task.Task, deps job.Deps) (map[string][]evidence, error) {
 	dir := filepath.Join(c.Dir, name)
 	defer deps.Images.Release(image.HostPath(dir))
-	cfg := job.Config{Dir: dir, Tasks: tasks, Image: c.Image, Concurrent: c.Concurrent, Arms: []job.Arm{arm}, Attempts: attempts}
+	cfg := job.Config{Dir: dir, Tasks: tasks, Image: c.Image, Concurrent: c.Concurrent, Arms: []job.Arm{arm}, Attempts: attempts, Every: c.every}
 	if _, err := job.Run(ctx, cfg, deps); err != nil {
 		return nil, err
 	}

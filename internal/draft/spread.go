@@ -3,6 +3,7 @@ package draft
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -15,11 +16,12 @@ import (
 )
 
 // spread tries a candidate of every test at the same time. Which test a change
-// is in is known where a test's name stands where the test begins; the grader
-// plants a drawn half of a plan's canaries in each run, so a few runs tell what
-// each of them breaks, and show when one breaks a test that it is not in.
+// is in is known where a test's name stands where the test begins. Each run has
+// half of the candidates, another half each time, so a few runs tell what each
+// of them breaks, and show when one breaks a test that it is not in.
 func (s *search) spread(ctx context.Context, t *task.Task, c Config, deps job.Deps) (tried int, err error) {
 	all := s.everywhere()
+	c.every = true
 	for round := 0; tried < s.hunt.Tries; round++ {
 		hopes := s.oneEach(all)
 		if len(hopes) == 0 {
@@ -29,7 +31,7 @@ func (s *search) spread(ctx context.Context, t *task.Task, c Config, deps job.De
 		c.say("canaries: one of each of %d tests, %d times", len(hopes), n)
 		tasks := make([]*task.Task, n)
 		for i := range tasks {
-			if tasks[i], err = c.copyOf(t, fmt.Sprintf("spread-%d-%d", round, i), s.withAll(hopes)); err != nil {
+			if tasks[i], err = c.copyOf(t, fmt.Sprintf("spread-%d-%d", round, i), s.withAll(half(hopes, i))); err != nil {
 				return tried, err
 			}
 		}
@@ -37,9 +39,11 @@ func (s *search) spread(ctx context.Context, t *task.Task, c Config, deps job.De
 		if err != nil {
 			return tried, err
 		}
-		var runs []evidence
-		for _, one := range tasks {
-			runs = append(runs, got[one.Name]...)
+		var runs []spreadRun
+		for i, one := range tasks {
+			for _, e := range got[one.Name] {
+				runs = append(runs, spreadRun{e, half(hopes, i)})
+			}
 			_ = os.RemoveAll(one.Dir) // Dir goes as a whole
 		}
 		tried += n
@@ -63,6 +67,25 @@ type stretch struct {
 type hope struct {
 	checks.Canary
 	in *stretch
+}
+
+// spreadRun is what a run with some of the candidates showed.
+type spreadRun struct {
+	evidence
+	planted []*hope
+}
+
+// half are the candidates that the i-th run of a round has: of two runs the
+// one has what the other has not, and of four any two candidates are apart in
+// one at least, but for every fourth.
+func half(hopes []*hope, i int) []*hope {
+	var out []*hope
+	for j, h := range hopes {
+		if (j>>(i/2%4)&1 == 0) == (i%2 == 0) {
+			out = append(out, h)
+		}
+	}
+	return out
 }
 
 // begins finds the lines at which functions, methods, classes and named blocks
@@ -203,8 +226,8 @@ func (s *search) everywhere() []*stretch {
 
 // oneEach takes a candidate of each test that has none yet, as many as a command
 // may have.
-func (s *search) oneEach(all []*stretch) []hope {
-	var out []hope
+func (s *search) oneEach(all []*stretch) []*hope {
+	var out []*hope
 	of := map[string][]checks.Canary{}
 	for _, st := range all {
 		for !st.done && len(st.queue) > 0 && len(out) < maxSpread {
@@ -215,7 +238,7 @@ func (s *search) oneEach(all []*stretch) []hope {
 			}
 			of[st.file] = append(of[st.file], k)
 			s.queue[st.file] = slices.DeleteFunc(s.queue[st.file], func(o checks.Canary) bool { return o.Old == k.Old && o.New == k.New })
-			out = append(out, hope{k, st})
+			out = append(out, &hope{k, st})
 			break
 		}
 	}
@@ -226,7 +249,7 @@ func (s *search) oneEach(all []*stretch) []hope {
 const maxSpread = 256
 
 // withAll is the plan with candidates of many tests.
-func (s *search) withAll(hopes []hope) *checks.Plan {
+func (s *search) withAll(hopes []*hope) *checks.Plan {
 	p := s.with(checks.Canary{})
 	for i := range p.Commands {
 		c := &p.Commands[i]
@@ -244,78 +267,56 @@ func (s *search) withAll(hopes []hope) *checks.Plan {
 
 // learn keeps the candidates that broke tests of their own and no others; it
 // reports whether the runs said anything.
-func (s *search) learn(hopes []hope, runs []evidence) (said bool) {
+func (s *search) learn(hopes []*hope, runs []spreadRun) (said bool) {
 	for _, name := range s.hopes {
-		breaks := make([]map[string]bool, len(hopes)) // nil: was never in place
-		foreign := map[string]map[int]bool{}          // ids that fail, and who may have done it
-		for _, e := range runs {
-			failed, ok := e.broken(name)
+		breaks := map[*hope]map[string]bool{}  // nil: was never in place
+		foreign := map[string]map[*hope]bool{} // ids that fail, and who may have done it
+		for _, r := range runs {
+			failed, ok := r.broken(name)
 			if !ok {
 				continue
 			}
 			said = true
-			in, own := s.inPlace(hopes, e), map[string]bool{}
-			for i := range in {
+			own := map[string]bool{}
+			for _, h := range r.planted {
 				now := map[string]bool{}
-				for _, id := range hopes[i].in.ids[name] {
+				for _, id := range h.in.ids[name] {
 					own[id] = true
-					if failed[id] && (breaks[i] == nil || breaks[i][id]) {
+					if failed[id] && (breaks[h] == nil || breaks[h][id]) {
 						now[id] = true
 					}
 				}
-				breaks[i] = now
+				breaks[h] = now
 			}
 			for id := range failed {
 				if own[id] || !s.lists[name][id] {
 					continue
 				}
-				suspects := map[int]bool{}
-				for i := range in {
-					if foreign[id] == nil || foreign[id][i] {
-						suspects[i] = true
+				suspects := map[*hope]bool{}
+				for _, h := range r.planted {
+					if foreign[id] == nil || foreign[id][h] {
+						suspects[h] = true
 					}
 				}
 				foreign[id] = suspects
 			}
 		}
-		guilty := map[int]bool{}
+		guilty := map[*hope]bool{}
 		for _, suspects := range foreign {
-			for i := range suspects {
-				guilty[i] = true
-			}
+			maps.Copy(guilty, suspects)
 		}
-		for i, h := range hopes {
-			if len(breaks[i]) == 0 || guilty[i] {
+		for _, h := range hopes {
+			if len(breaks[h]) == 0 || guilty[h] {
 				continue
 			}
 			k := h.Canary
-			k.Breaks = slices.DeleteFunc(slices.Clone(h.in.ids[name]), func(id string) bool { return !breaks[i][id] })
+			k.Breaks = slices.DeleteFunc(slices.Clone(h.in.ids[name]), func(id string) bool { return !breaks[h][id] })
 			if slices.Sort(k.Breaks); s.apart(k) {
 				s.caught[name], h.in.done = append(s.caught[name], k), true
 			}
 		}
 	}
 	return said
-}
-
-// inPlace are the candidates that a run had planted for any command, by their
-// indices.
-func (s *search) inPlace(hopes []hope, e evidence) map[int]bool {
-	in := map[int]bool{}
-	for _, name := range s.hopes {
-		var own []int // in the plan's order
-		for i, h := range hopes {
-			if len(h.in.ids[name]) > 0 {
-				own = append(own, i)
-			}
-		}
-		for _, i := range e.Planted[name] {
-			if i >= 0 && i < len(own) {
-				in[own[i]] = true
-			}
-		}
-	}
-	return in
 }
 
 // broken is what passed in a command's real run and failed in that with

@@ -62,7 +62,7 @@ func TestSpread(t *testing.T) {
 		t.Fatalf("plan %+v", got)
 	}
 	// 1 breaks nothing, 2 breaks the fifth test as well, and 4 was never in place.
-	run := func(planted ...int) evidence {
+	run := func(planted ...int) spreadRun {
 		r, k := ran{Name: "unit", Tests: 6, Passed: ids}, ran{Name: "unit", Tests: 6, Exit: 1}
 		for i, id := range ids {
 			if i != 1 && slices.Contains(planted, i) || i == 5 && slices.Contains(planted, 2) {
@@ -74,9 +74,13 @@ func TestSpread(t *testing.T) {
 				k.Passed = append(k.Passed, id)
 			}
 		}
-		return evidence{Commands: []ran{r}, Canary: []ran{k}, Planted: map[string][]int{"unit": planted}}
+		out := spreadRun{evidence: evidence{Commands: []ran{r}, Canary: []ran{k}}}
+		for _, i := range planted {
+			out.planted = append(out.planted, hopes[i])
+		}
+		return out
 	}
-	if !s.learn(hopes, []evidence{run(0, 1, 2), run(1, 2, 3), {}}) {
+	if !s.learn(hopes, []spreadRun{run(0, 1, 2), run(1, 2, 3), {}}) {
 		t.Error("nothing was learnt")
 	}
 	got := map[string]string{}
@@ -91,7 +95,20 @@ func TestSpread(t *testing.T) {
 	if len(again) != 3 || again[0].in != hopes[1].in || again[0].Old == hopes[1].Old {
 		t.Errorf("again: %+v", again)
 	}
-	if s.learn(again, []evidence{{}}) {
+	// Any two are apart in some run.
+	for i := range hopes {
+		for j := range i {
+			apart := false
+			for r := range 6 {
+				in := half(hopes, r)
+				apart = apart || slices.Contains(in, hopes[i]) != slices.Contains(in, hopes[j])
+			}
+			if !apart {
+				t.Errorf("candidates %d and %d are always in place together", j, i)
+			}
+		}
+	}
+	if s.learn(again, []spreadRun{{}}) {
 		t.Error("an empty run says something")
 	}
 }

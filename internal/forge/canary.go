@@ -1,8 +1,11 @@
 package forge
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -11,6 +14,7 @@ import (
 
 	"assay/internal/draft"
 	"assay/internal/grade/checks"
+	"assay/internal/image"
 )
 
 // perTask is how many canaries a command of a task has.
@@ -80,8 +84,29 @@ func (f *forge) healthyLists() lists {
 }
 
 // mayHaveCanaries reports whether the healthy suite's canaries hold for a task:
-// not where solved is something else than healthy.
-func (a *attempt) mayHaveCanaries() bool { return len(a.cand.Gold) == 0 }
+// not where solved, and graded, is something else than healthy.
+func (a *attempt) mayHaveCanaries() bool {
+	if len(a.cand.Gold) == 0 {
+		return true
+	}
+	healed := map[string]bool{}
+	for _, e := range slices.Concat(a.cand.Gold, a.cand.Tests) {
+		was, err := a.healthy.Lstat(e.Path)
+		switch {
+		case e.Type == "" && errors.Is(err, fs.ErrNotExist):
+		case err != nil || e.Type != image.TypeFile || was.Type != e.Type:
+			return false
+		default:
+			now, nerr := e.Content(a.healthy)
+			old, oerr := a.healthy.ReadFile(e.Path, maxData)
+			if nerr != nil || oerr != nil || !bytes.Equal(now, old) {
+				return false
+			}
+		}
+		healed[e.Path] = true
+	}
+	return !slices.ContainsFunc(a.cand.Broken, func(e Edit) bool { return !healed[e.Path] })
+}
 
 // fitting are the canaries of a command that break tests of a task's lists:
 // those of fail-to-pass first, then one of a test before a second one.

@@ -109,10 +109,7 @@ func hitsAny(p *checks.Plan, c checks.Command, chosen []int) bool {
 	hits := func(i int) bool {
 		return slices.ContainsFunc(c.Canaries[i].Breaks, func(id string) bool { return f2p[id] })
 	}
-	all := make([]int, len(c.Canaries))
-	for i := range all {
-		all[i] = i
-	}
+	all := every(len(c.Canaries))
 	return slices.ContainsFunc(chosen, hits) || !slices.ContainsFunc(all, hits)
 }
 
@@ -142,10 +139,7 @@ func breaksAll(f2p map[string]bool, more []string) bool {
 
 // shuffled is a drawn order of n things.
 func (d draw) shuffled(what string, n int) []int {
-	order := make([]int, n)
-	for i := range order {
-		order[i] = i
-	}
+	order := every(n)
 	for i := n - 1; i > 0; i-- {
 		b := d.bits(what + "\x00" + strconv.Itoa(i))
 		j := (int(b[0])<<16 | int(b[1])<<8 | int(b[2])) % (i + 1)

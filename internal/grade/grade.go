@@ -50,7 +50,10 @@ type Request struct {
 	Attempted bool
 	// Plain: no canaries are planted. It is for repetitions of what a grading with
 	// them has shown; nothing else may be concluded from a pass.
-	Plain     bool
+	Plain bool
+	// Every: each canary is in place in the run with canaries, and none is drawn.
+	// It is for whoever looks for canaries; a verdict of it means nothing.
+	Every     bool
 	Given     []string        // directories of the host whose content was put into the workdir before the agent began
 	Live      sandbox.Sandbox // the agent's, in live mode only
 	Beside    sandbox.Sandbox // sealed mode: the agent's, whose services the verifier's sandbox has, as they are; nil: none

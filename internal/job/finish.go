@@ -74,6 +74,7 @@ func (a *attempt) request(step string, key task.Key) grade.Request {
 		req.Seal = a.seal.Layers
 	}
 	req.Plain = a.r.cfg.Repeats && (a.p.rep > 1 || a.p.arm.Spec != a.r.cfg.Arms[0].Spec)
+	req.Every = a.r.cfg.Every
 	if a.r.cfg.Shuffle {
 		req.Order = uint64(a.p.rep - 1) // the first attempt has the runners' own order
 	}

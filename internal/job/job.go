@@ -47,6 +47,7 @@ type Config struct {
 
 	Shuffle bool // tests run in another order at every attempt but the first
 	Repeats bool // of a proof: other attempts and arms than the first repeat what that shows, and are graded without canaries
+	Every   bool // of a search for canaries: each one of a plan is in place, none is drawn; verdicts mean nothing
 
 	Backend string // that the job was begun on, as Load tells; empty: whatever Deps has
 	MinFree int64  // bytes that the store's and the job's file systems must have free for anything to begin; 0: not looked at

@@ -26,6 +26,7 @@ import (
 	"assay/internal/repo"
 	"assay/internal/sandbox/ns/nstest"
 	"assay/task"
+	"assay/trial"
 )
 
 // rooms are a store and a backend, as the command has them.
@@ -117,7 +118,7 @@ func TestAdmitted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := forge.Config{Dir: filepath.Join(dir, "set"), Env: env, Git: clone, Generators: []forge.Generator{&Generator{Issues: issues}}, Want: map[string]int{}, Seed: 3,
+	cfg := forge.Config{Dir: filepath.Join(dir, "set"), Env: env, Git: clone, Generators: []forge.Generator{&Generator{Issues: issues}}, Want: map[string]int{}, Seed: 3, Canaries: 4,
 		Concurrent: 2, Deps: deps, GitProgram: git, Lines: image.HostPath(filepath.Join(dir, "lines")), Say: t.Logf, Arms: proof.Arms{
 			Gold: job.Arm{Spec: "oracle", Agent: oracle.New()}, Idle: job.Arm{Spec: "nop", Agent: nop.New()},
 			Empty: job.Arm{Spec: "empty-diff", From: "command:true", Agent: command.New("touch x && rm x")}}}
@@ -135,6 +136,7 @@ func TestAdmitted(t *testing.T) {
 		"its tests are gone:":         {"test_double.Double.test_text"},
 	}
 	got := map[string][]string{}
+	var canaried []string
 	mark := regexp.MustCompile(`(?m)candidate \w+|^its [\w ]+:`)
 	for _, r := range rep.Tasks {
 		x, err := task.Load(filepath.Join(cfg.Dir, r.Task))
@@ -148,7 +150,13 @@ func TestAdmitted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if trial.Evidence(r.Evidence) == trial.Canaried {
+			canaried = append(canaried, name)
+		}
 		for _, c := range plan.Commands {
+			if older := name == "its inverse does not apply:"; older && len(c.Canaries) > 0 {
+				t.Errorf("%s has canaries of a suite that is not its own", r.Task)
+			}
 			for _, id := range c.FailToPass {
 				got[name] = append(got[name], strings.TrimPrefix(id, "tests."))
 			}
@@ -168,6 +176,11 @@ func TestAdmitted(t *testing.T) {
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("admitted, and what fails before gold (-want +got):\n%s", d)
+	}
+	for _, name := range []string{"candidate mean", "candidate merge", "candidate title", "candidate revert"} {
+		if !slices.Contains(canaried, name) {
+			t.Errorf("%s has no canary of the tests that it brings", name)
+		}
 	}
 	h := rep.Generators["history"]
 	lost := map[string]int{}
