@@ -28,7 +28,7 @@ func assertions() map[string]*regexp.Regexp {
 	for _, m := range []map[string]*regexp.Regexp{
 		of(`^\s*(assert\b|self\.assert\w+\(|self\.fail)`, ".py"),
 		of(`\b(assert\w*(\.\w+)?\(|expect\(|\.(is|deepEqual|equal|same|ok)\()|\.(toBe|toEqual|toStrictEqual|toMatch|toContain|toThrow)`, ".js", ".mjs", ".cjs", ".ts", ".mts", ".tsx", ".jsx"),
-		of(`(!=|==|\bwant\b|\bexpected\b|(assert|require)\.\w+\()`, ".go"),
+		of(`(!=|==|\b(want|expect)\w*\b|(assert|require)\.\w+\(|^\s*\{.*\},?\s*$)`, ".go"),
 		of(`\b(assert|assert_eq|assert_ne|debug_assert)!`, ".rs"),
 		of(`\b(assert\w*|expect\w*|isEqualTo|isTrue|isFalse|hasSize|contains)\s*\(`, ".java", ".kt", ".scala"),
 		of(`\b(assert\w*|ASSERT\w*|EXPECT\w*|CHECK\w*|REQUIRE\w*|TEST_ASSERT\w*|ck_assert\w*)\s*\(|!=|==`, ".c", ".cc", ".cpp", ".cxx", ".h", ".hpp"),
@@ -41,6 +41,10 @@ func assertions() map[string]*regexp.Regexp {
 	}
 	return all
 }
+
+// message is a line of Go that says what went wrong: a changed text in it breaks
+// no test, and a format without its verbs does not compile.
+var message = regexp.MustCompile(`\.(Error|Fatal|Log|Skip|Panic|Print)(f|ln)?\(`)
 
 // literal is a number, text or truth value. Texts end in their line.
 var literal = regexp.MustCompile(`"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|\b(?:True|False|true|false)\b|\b\d+(?:\.\d+)?\b`)
@@ -96,7 +100,33 @@ func Candidates(name string, content []byte, seed int64) []checks.Canary {
 	r := rand.New(rand.NewPCG(binary.LittleEndian.Uint64(sum[:8]), binary.LittleEndian.Uint64(sum[8:16])))
 	r.Shuffle(len(first), func(i, j int) { first[i], first[j] = first[j], first[i] })
 	r.Shuffle(len(second), func(i, j int) { second[i], second[j] = second[j], second[i] })
-	return slices.Concat(first, second)
+	return slices.Concat(first, second, turned(name, all, lines))
+}
+
+// comparison is a condition of Go that compares with ==, or with !=.
+var comparison = regexp.MustCompile(`^\s*(?:\} else )?if [^"` + "`" + `]*?\s(!=|==)\s[^"` + "`" + `]*\{\s*$`)
+
+// turned are conditions that ask for the opposite, in the file's order: Go's
+// tests mostly compare what they got with what is nowhere a literal.
+func turned(name, all string, lines []string) []checks.Canary {
+	if path.Ext(name) != ".go" {
+		return nil
+	}
+	var out []checks.Canary
+	for i, line := range lines {
+		m := comparison.FindStringSubmatchIndex(line)
+		if m == nil || len(out) == maxAsserts {
+			continue
+		}
+		to := "=="
+		if line[m[2]:m[3]] == to {
+			to = "!="
+		}
+		if k, ok := replaced(name, all, lines, i, m[2:], to); ok {
+			out = append(out, k)
+		}
+	}
+	return out
 }
 
 // asserting finds the lines of a test file that assert; nil: of such files
@@ -121,7 +151,7 @@ func asserting(name string, lines []string) map[int]bool {
 				continue
 			}
 		}
-		if re.MatchString(line) {
+		if re.MatchString(line) && !(path.Ext(name) == ".go" && message.MatchString(line)) {
 			found[i] = true
 		}
 	}
@@ -131,10 +161,15 @@ func asserting(name string, lines []string) map[int]bool {
 // change makes a canary of one literal: its line, with as many lines before it
 // as it takes to be found once.
 func (o others) change(name, all string, lines []string, i int, at []int) (checks.Canary, bool) {
-	line := strings.TrimSuffix(lines[i], "\n")
-	lit := line[at[0]:at[1]]
+	lit := lines[i][at[0]:at[1]]
 	to := o.other(lit, fmt.Sprint(i, ":", at[0]))
-	if to == lit {
+	return replaced(name, all, lines, i, at, to)
+}
+
+// replaced is a canary that says something else at one place of a line.
+func replaced(name, all string, lines []string, i int, at []int, to string) (checks.Canary, bool) {
+	line := strings.TrimSuffix(lines[i], "\n")
+	if to == line[at[0]:at[1]] {
 		return checks.Canary{}, false
 	}
 	start := len(line) - len(strings.TrimLeft(line, " \t"))

@@ -2,6 +2,7 @@ package draft
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -117,4 +118,27 @@ func FuzzCandidates(f *testing.F) {
 			}
 		}
 	})
+}
+
+// Go's tests compare with what is no literal, and say what went wrong in texts
+// that no test depends on.
+func TestCandidatesOfGo(t *testing.T) {
+	text := "func TestX(t *testing.T) {\n\tgot, err := f(1)\n\tif err != nil {\n\t\tt.Fatalf(\"want no error, got %v\", err)\n\t}\n\tif got != want() {\n\t\tt.Errorf(\"got %d, want %d\", got, want())\n\t}\n\tif s := `==`; s == \"a\" {\n\t}\n" +
+		"\tfor _, c := range []struct{ in string; n int }{\n\t\t{\"a\", 3},\n\t} {\n\t\t_ = c\n\t}\n}\n"
+	var got []string
+	for _, k := range Candidates("x_test.go", []byte(text), 1) {
+		got = append(got, strings.TrimSpace(k.Old[strings.LastIndexByte(k.Old, '\n')+1:])+" -> "+strings.TrimSpace(k.New[strings.LastIndexByte(k.New, '\n')+1:]))
+		if strings.Contains(k.New, "Errorf") != strings.Contains(k.Old, "Errorf") || strings.Contains(k.New, "got %d, want") != strings.Contains(k.Old, "got %d, want") {
+			t.Errorf("a message was changed: %q", k.New)
+		}
+	}
+	for _, want := range []string{"if err != nil { -> if err == nil {", "if got != want() { -> if got == want() {"} {
+		if !slices.Contains(got, want) {
+			t.Errorf("%q is not among %q", want, got)
+		}
+	}
+	row := slices.ContainsFunc(got, func(s string) bool { return strings.HasPrefix(s, `{"a", 3}, -> {"a", `) })
+	if n := len(got); !row || n < 4 || n > 6 {
+		t.Errorf("candidates: %q", got)
+	}
 }

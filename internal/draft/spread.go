@@ -22,8 +22,12 @@ import (
 func (s *search) spread(ctx context.Context, t *task.Task, c Config, deps job.Deps) (tried int, err error) {
 	all := s.everywhere()
 	c.every = true
+	var hopes []*hope
+	some := half
 	for round := 0; tried < s.hunt.Tries; round++ {
-		hopes := s.oneEach(all)
+		if len(hopes) == 0 {
+			hopes = s.oneEach(all)
+		}
 		if len(hopes) == 0 {
 			break
 		}
@@ -31,7 +35,7 @@ func (s *search) spread(ctx context.Context, t *task.Task, c Config, deps job.De
 		c.say("canaries: one of each of %d tests, %d times", len(hopes), n)
 		tasks := make([]*task.Task, n)
 		for i := range tasks {
-			if tasks[i], err = c.copyOf(t, fmt.Sprintf("spread-%d-%d", round, i), s.withAll(half(hopes, i))); err != nil {
+			if tasks[i], err = c.copyOf(t, fmt.Sprintf("spread-%d-%d", round, i), s.withAll(some(hopes, i, n))); err != nil {
 				return tried, err
 			}
 		}
@@ -42,13 +46,20 @@ func (s *search) spread(ctx context.Context, t *task.Task, c Config, deps job.De
 		var runs []spreadRun
 		for i, one := range tasks {
 			for _, e := range got[one.Name] {
-				runs = append(runs, spreadRun{e, half(hopes, i)})
+				runs = append(runs, spreadRun{e, some(hopes, i, n)})
 			}
 			_ = os.RemoveAll(one.Dir) // Dir goes as a whole
 		}
 		tried += n
-		if !s.learn(hopes, runs) {
+		said := s.learn(hopes, runs)
+		if !said && round > 0 {
 			break
+		}
+		if said {
+			hopes = nil
+		}
+		if !said || !s.comparable(runs) {
+			some = part // one that stops the others, as by a compiler, then spoils its own part alone
 		}
 	}
 	return tried, nil
@@ -78,12 +89,21 @@ type spreadRun struct {
 // half are the candidates that the i-th run of a round has: of two runs the
 // one has what the other has not, and of four any two candidates are apart in
 // one at least, but for every fourth.
-func half(hopes []*hope, i int) []*hope {
+func half(hopes []*hope, i, _ int) []*hope {
 	var out []*hope
 	for j, h := range hopes {
 		if (j>>(i/2%4)&1 == 0) == (i%2 == 0) {
 			out = append(out, h)
 		}
+	}
+	return out
+}
+
+// part are the candidates that the i-th of n runs alone has.
+func part(hopes []*hope, i, n int) []*hope {
+	var out []*hope
+	for j := i; j < len(hopes); j += n {
+		out = append(out, hopes[j])
 	}
 	return out
 }
@@ -272,7 +292,7 @@ func (s *search) learn(hopes []*hope, runs []spreadRun) (said bool) {
 		breaks := map[*hope]map[string]bool{}  // nil: was never in place
 		foreign := map[string]map[*hope]bool{} // ids that fail, and who may have done it
 		for _, r := range runs {
-			failed, ok := r.broken(name)
+			failed, gone, ok := r.broken(name)
 			if !ok {
 				continue
 			}
@@ -289,7 +309,7 @@ func (s *search) learn(hopes []*hope, runs []spreadRun) (said bool) {
 				breaks[h] = now
 			}
 			for id := range failed {
-				if own[id] || !s.lists[name][id] {
+				if own[id] && !gone[id] || !s.lists[name][id] {
 					continue
 				}
 				suspects := map[*hope]bool{}
@@ -319,22 +339,39 @@ func (s *search) learn(hopes []*hope, runs []spreadRun) (said bool) {
 	return said
 }
 
-// broken is what passed in a command's real run and failed in that with
-// canaries; false: the two cannot be compared.
-func (e evidence) broken(command string) (map[string]bool, bool) {
+// comparable reports whether every run can be compared with its own real one.
+func (s *search) comparable(runs []spreadRun) bool {
+	for _, r := range runs {
+		for _, name := range s.hopes {
+			if _, _, ok := r.broken(name); !ok && slices.ContainsFunc(r.planted, func(h *hope) bool { return len(h.in.ids[name]) > 0 }) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// broken is what passed in a command's real run and did not in that with
+// canaries, and what of it failed in no way, but was skipped or is not there;
+// false: the two cannot be compared.
+func (e evidence) broken(command string) (failed, gone map[string]bool, ok bool) {
 	real, ok := of(e.Commands, command)
 	canary, ok2 := of(e.Canary, command)
 	if !ok || !ok2 || !real.whole() || !canary.whole() || real.Tests != canary.Tests || canary.Exit == 0 {
-		return nil, false
+		return nil, nil, false
 	}
-	passed, failed := map[string]bool{}, map[string]bool{}
+	failed, gone = map[string]bool{}, map[string]bool{}
 	for _, id := range real.Passed {
-		passed[id] = true
+		failed[id], gone[id] = true, true
+	}
+	for _, id := range canary.Passed {
+		delete(failed, id)
+		delete(gone, id)
 	}
 	for _, t := range canary.NotPassed {
-		if passed[t.ID] && (t.Status == string(report.Failed) || t.Status == string(report.Errored)) {
-			failed[t.ID] = true
+		if t.Status == string(report.Failed) || t.Status == string(report.Errored) {
+			delete(gone, t.ID)
 		}
 	}
-	return failed, true
+	return failed, gone, true
 }

@@ -100,7 +100,7 @@ func TestSpread(t *testing.T) {
 		for j := range i {
 			apart := false
 			for r := range 6 {
-				in := half(hopes, r)
+				in := half(hopes, r, 6)
 				apart = apart || slices.Contains(in, hopes[i]) != slices.Contains(in, hopes[j])
 			}
 			if !apart {
