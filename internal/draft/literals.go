@@ -106,7 +106,7 @@ func Candidates(name string, content []byte, seed int64) []checks.Canary {
 // comparison is a condition of Go that compares with ==, or with !=.
 var comparison = regexp.MustCompile(`^\s*(?:\} else )?if [^"` + "`" + `]*?\s(!=|==)\s[^"` + "`" + `]*\{\s*$`)
 
-// turned are conditions that ask for the opposite, in the file's order: Go's
+// turned are conditions before a message, asking for the opposite, in the file's order: Go's
 // tests mostly compare what they got with what is nowhere a literal.
 func turned(name, all string, lines []string) []checks.Canary {
 	if path.Ext(name) != ".go" {
@@ -115,8 +115,8 @@ func turned(name, all string, lines []string) []checks.Canary {
 	var out []checks.Canary
 	for i, line := range lines {
 		m := comparison.FindStringSubmatchIndex(line)
-		if m == nil || len(out) == maxAsserts {
-			continue
+		if m == nil || len(out) == maxAsserts || i+1 == len(lines) || !message.MatchString(lines[i+1]) {
+			continue // what goes on after it may be anything, a panic too
 		}
 		to := "=="
 		if line[m[2]:m[3]] == to {

@@ -22,12 +22,9 @@ import (
 func (s *search) spread(ctx context.Context, t *task.Task, c Config, deps job.Deps) (tried int, err error) {
 	all := s.everywhere()
 	c.every = true
-	var hopes []*hope
-	some := half
+	some, parted := half, false
 	for round := 0; tried < s.hunt.Tries; round++ {
-		if len(hopes) == 0 {
-			hopes = s.oneEach(all)
-		}
+		hopes := s.oneEach(all)
 		if len(hopes) == 0 {
 			break
 		}
@@ -51,15 +48,14 @@ func (s *search) spread(ctx context.Context, t *task.Task, c Config, deps job.De
 			_ = os.RemoveAll(one.Dir) // Dir goes as a whole
 		}
 		tried += n
-		said := s.learn(hopes, runs)
-		if !said && round > 0 {
-			break
+		unread := s.learn(hopes, runs)
+		for h, stopped := range unread {
+			if stopped || !parted {
+				h.in.queue = slices.Insert(h.in.queue, 0, h.Canary)
+			}
 		}
-		if said {
-			hopes = nil
-		}
-		if !said || !s.comparable(runs) {
-			some = part // one that stops the others, as by a compiler, then spoils its own part alone
+		if slices.ContainsFunc(hopes, func(h *hope) bool { stopped, left := unread[h]; return left && !stopped }) {
+			some, parted = part, true // what stops all others, as by a compiler, spoils its own part alone
 		}
 	}
 	return tried, nil
@@ -285,20 +281,36 @@ func (s *search) withAll(hopes []*hope) *checks.Plan {
 	return p
 }
 
-// learn keeps the candidates that broke tests of their own and no others; it
-// reports whether the runs said anything.
-func (s *search) learn(hopes []*hope, runs []spreadRun) (said bool) {
+// learn keeps the candidates that broke tests of their own and no others. It
+// gives back those of which no run told anything: true where the runs ended
+// before, false where they could not be read.
+func (s *search) learn(hopes []*hope, runs []spreadRun) map[*hope]bool {
+	unread, read := map[*hope]bool{}, map[*hope]bool{}
 	for _, name := range s.hopes {
 		breaks := map[*hope]map[string]bool{}  // nil: was never in place
 		foreign := map[string]map[*hope]bool{} // ids that fail, and who may have done it
+		guilty := map[*hope]bool{}
 		for _, r := range runs {
 			failed, gone, ok := r.broken(name)
-			if !ok {
+			culprit, stopped := r.stopped(name, gone)
+			if !ok || stopped && culprit == nil {
+				for _, h := range r.planted {
+					unread[h] = unread[h] || false
+				}
 				continue
 			}
-			said = true
 			own := map[string]bool{}
 			for _, h := range r.planted {
+				lost := slices.ContainsFunc(h.in.ids[name], func(id string) bool { return gone[id] })
+				switch {
+				case h == culprit || lost && !stopped:
+					guilty[h], read[h] = true, true
+					continue
+				case lost:
+					unread[h] = true
+					continue
+				}
+				read[h] = true
 				now := map[string]bool{}
 				for _, id := range h.in.ids[name] {
 					own[id] = true
@@ -309,7 +321,7 @@ func (s *search) learn(hopes []*hope, runs []spreadRun) (said bool) {
 				breaks[h] = now
 			}
 			for id := range failed {
-				if own[id] && !gone[id] || !s.lists[name][id] {
+				if own[id] || gone[id] || !s.lists[name][id] || culprit != nil && slices.Contains(culprit.in.ids[name], id) {
 					continue
 				}
 				suspects := map[*hope]bool{}
@@ -321,7 +333,6 @@ func (s *search) learn(hopes []*hope, runs []spreadRun) (said bool) {
 				foreign[id] = suspects
 			}
 		}
-		guilty := map[*hope]bool{}
 		for _, suspects := range foreign {
 			maps.Copy(guilty, suspects)
 		}
@@ -336,28 +347,42 @@ func (s *search) learn(hopes []*hope, runs []spreadRun) (said bool) {
 			}
 		}
 	}
-	return said
+	maps.DeleteFunc(unread, func(h *hope, _ bool) bool { return read[h] })
+	return unread
 }
 
-// comparable reports whether every run can be compared with its own real one.
-func (s *search) comparable(runs []spreadRun) bool {
-	for _, r := range runs {
-		for _, name := range s.hopes {
-			if _, _, ok := r.broken(name); !ok && slices.ContainsFunc(r.planted, func(h *hope) bool { return len(h.in.ids[name]) > 0 }) {
-				return false
+// stopped reports whether a run with canaries ended before its time: tests are
+// gone that no canary is in. What ended it is then in the last test that failed.
+func (r spreadRun) stopped(command string, gone map[string]bool) (culprit *hope, yes bool) {
+	left := len(gone)
+	for _, h := range r.planted {
+		for _, id := range h.in.ids[command] {
+			if gone[id] {
+				left--
 			}
 		}
 	}
-	return true
+	if left == 0 {
+		return nil, false
+	}
+	canary, _ := of(r.Canary, command)
+	for _, t := range slices.Backward(canary.NotPassed) {
+		for _, h := range r.planted {
+			if slices.Contains(h.in.ids[command], t.ID) {
+				return h, true
+			}
+		}
+	}
+	return nil, true
 }
 
 // broken is what passed in a command's real run and did not in that with
 // canaries, and what of it failed in no way, but was skipped or is not there;
 // false: the two cannot be compared.
-func (e evidence) broken(command string) (failed, gone map[string]bool, ok bool) {
-	real, ok := of(e.Commands, command)
-	canary, ok2 := of(e.Canary, command)
-	if !ok || !ok2 || !real.whole() || !canary.whole() || real.Tests != canary.Tests || canary.Exit == 0 {
+func (r spreadRun) broken(command string) (failed, gone map[string]bool, ok bool) {
+	real, ok := of(r.Commands, command)
+	canary, ok2 := of(r.Canary, command)
+	if !ok || !ok2 || !real.whole() || !canary.whole() || canary.Exit == 0 {
 		return nil, nil, false
 	}
 	failed, gone = map[string]bool{}, map[string]bool{}

@@ -80,8 +80,8 @@ func TestSpread(t *testing.T) {
 		}
 		return out
 	}
-	if !s.learn(hopes, []spreadRun{run(0, 1, 2), run(1, 2, 3), {}}) {
-		t.Error("nothing was learnt")
+	if unread := s.learn(hopes, []spreadRun{run(0, 1, 2), run(1, 2, 3), {planted: hopes[3:]}}); !maps.Equal(unread, map[*hope]bool{hopes[4]: false}) {
+		t.Errorf("not read: %v", unread)
 	}
 	got := map[string]string{}
 	for _, k := range s.caught["unit"] {
@@ -108,8 +108,16 @@ func TestSpread(t *testing.T) {
 			}
 		}
 	}
-	if s.learn(again, []spreadRun{{}}) {
-		t.Error("an empty run says something")
+	// One of them ends the run: those of after it have another try.
+	ended := run(0, 3)
+	ended.planted = []*hope{again[0], again[1], again[2]}
+	ended.Canary = []ran{{Name: "unit", Tests: 3, Exit: 2, Passed: ids[:2:2], NotPassed: ended.Canary[0].NotPassed[:1:1]}}
+	ended.Canary[0].NotPassed[0].ID = ids[2]
+	if unread := s.learn(again, []spreadRun{ended}); !maps.Equal(unread, map[*hope]bool{again[2]: true}) {
+		t.Errorf("after a run that ended early: %v", unread)
+	}
+	if n := len(s.caught["unit"]); n != 2 {
+		t.Errorf("%d canaries are caught", n)
 	}
 }
 
