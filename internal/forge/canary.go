@@ -28,7 +28,7 @@ const maxCanaryFile = 1 << 20
 // what is broken on purpose is the healthy state. They change files of the
 // image, so that no task carries a copy of its tests, or those that it hides.
 func (f *forge) hunt(ctx context.Context) error {
-	file := filepath.Join(f.home, "image-canaries-"+f.cfg.Env.Tag+".json")
+	file := filepath.Join(f.home, "spread-canaries-"+f.cfg.Env.Tag+".json")
 	if b, err := os.ReadFile(file); err == nil && json.Unmarshal(b, &f.canaries) == nil {
 		return nil
 	}
