@@ -30,7 +30,7 @@ type Config struct {
 	Gold, Idle job.Arm
 	Said       func(format string, args ...any) // progress for people; nil: none
 
-	every bool // canary of a plan is in place
+	every bool // every canary of a plan is in place
 }
 
 func (c Config) say(format string, args ...any) {

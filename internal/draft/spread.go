@@ -246,7 +246,7 @@ func (s *search) oneEach(all []*stretch) []*hope {
 	var out []*hope
 	of := map[string][]checks.Canary{}
 	for _, st := range all {
-		for !st.done && len(st.queue) > 0 && len(out) < maxSpread {
+		for !st.done && len(st.queue) > 0 && len(out) < checks.MaxCanaries {
 			k := st.queue[0]
 			st.queue = st.queue[1:]
 			if _, err := checks.Plant(s.content[st.file], append(slices.Clone(of[st.file]), k)); err != nil {
@@ -260,9 +260,6 @@ func (s *search) oneEach(all []*stretch) []*hope {
 	}
 	return out
 }
-
-// maxSpread is how many canaries a command may have.
-const maxSpread = 256
 
 // withAll is the plan with candidates of many tests.
 func (s *search) withAll(hopes []*hope) *checks.Plan {
@@ -295,7 +292,9 @@ func (s *search) learn(hopes []*hope, runs []spreadRun) map[*hope]bool {
 			culprit, stopped := r.stopped(name, gone)
 			if !ok || stopped && culprit == nil {
 				for _, h := range r.planted {
-					unread[h] = unread[h] || false
+					if _, known := unread[h]; !known {
+						unread[h] = false
+					}
 				}
 				continue
 			}

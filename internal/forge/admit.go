@@ -31,7 +31,7 @@ const (
 	whyProtected = "protected"    // it changes what belongs to the tests
 	whyUnbuilt   = "unbuilt"      // no image, or no grading, of it
 	whyMasked    = "no-bite"      // no stable test fails
-	whyMute      = "does-not-run" // nothing passes any more, where that is not wanted and there was more than one test
+	whyMute      = "does-not-run" // nothing passes any more, where that is not wanted
 	whyHangs     = "hangs"        // a command was ended at its limit
 	whyVisible   = "visible"      // its tests cannot be hidden, where that is asked for
 	whyGold      = "gold-fails"   // gold does not make it pass

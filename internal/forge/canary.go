@@ -86,9 +86,6 @@ func (f *forge) healthyLists() lists {
 // mayHaveCanaries reports whether the healthy suite's canaries hold for a task:
 // not where solved, and graded, is something else than healthy.
 func (a *attempt) mayHaveCanaries() bool {
-	if len(a.cand.Gold) == 0 {
-		return true
-	}
 	healed := map[string]bool{}
 	for _, e := range slices.Concat(a.cand.Gold, a.cand.Tests) {
 		was, err := a.healthy.Lstat(e.Path)
@@ -105,7 +102,7 @@ func (a *attempt) mayHaveCanaries() bool {
 		}
 		healed[e.Path] = true
 	}
-	return !slices.ContainsFunc(a.cand.Broken, func(e Edit) bool { return !healed[e.Path] })
+	return len(a.cand.Gold) == 0 || !slices.ContainsFunc(a.cand.Broken, func(e Edit) bool { return !healed[e.Path] })
 }
 
 // fitting are the canaries of a command that break tests of a task's lists:

@@ -26,7 +26,7 @@ const (
 	maxPlan     = 16 << 20 // bytes of checks.toml
 	maxFile     = 64 << 20 // bytes of one list, cases file or canary's file
 	maxCommands = 100
-	maxCanaries = 256    // of a command: as many as there are bits in what draws them
+	MaxCanaries = 256    // of a command: as many as there are bits in what draws them
 	maxPart     = 10_000 // cases groups, assertions, milestones, spec items, edge cases
 	maxText     = 1 << 20
 	maxFaults   = 50 // told

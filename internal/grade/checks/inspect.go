@@ -184,8 +184,8 @@ func (in *inspector) command(c *Command, at []any) {
 	in.seconds(key(at, "timeout_sec"), c.TimeoutSec)
 	in.report(c, at)
 	in.lists(c, at)
-	if n := len(c.Canaries); n > maxCanaries {
-		in.fault(key(at, "canaries", maxCanaries), "command %q has %d canaries; at most %d", c.Name, n, maxCanaries)
+	if n := len(c.Canaries); n > MaxCanaries {
+		in.fault(key(at, "canaries", MaxCanaries), "command %q has %d canaries; at most %d", c.Name, n, MaxCanaries)
 	}
 	for i, k := range c.Canaries {
 		in.canary(c, k, key(at, "canaries", i))
