@@ -123,7 +123,7 @@ func FuzzCandidates(f *testing.F) {
 // Go's tests compare with what is no literal, and say what went wrong in texts
 // that no test depends on.
 func TestCandidatesOfGo(t *testing.T) {
-	text := "func TestX(t *testing.T) {\n\tgot, err := f(1)\n\tif err != nil {\n\t\tt.Fatalf(\"want no error, got %v\", err)\n\t}\n\tif got != want() {\n\t\tt.Errorf(\"got %d, want %d\", got, want())\n\t}\n\tif s := `==`; s == \"a\" {\n\t}\n" +
+	text := "func TestX(t *testing.T) {\n\tgot, err := f(1)\n\tif err != nil {\n\t\tt.Fatalf(\"want no error, got %v\", err)\n\t}\n\tif got != want() {\n\t\tt.Errorf(\"got %d, want %d\", got, want())\n\t}\n\tif s := `==`; s == \"a\" {\n\t}\n\tif other != nil {\n\t\tpanic(other)\n\t}\n" +
 		"\tfor _, c := range []struct{ in string; n int }{\n\t\t{\"a\", 3},\n\t} {\n\t\t_ = c\n\t}\n}\n"
 	var got []string
 	for _, k := range Candidates("x_test.go", []byte(text), 1) {
@@ -131,6 +131,9 @@ func TestCandidatesOfGo(t *testing.T) {
 		if strings.Contains(k.New, "Errorf") != strings.Contains(k.Old, "Errorf") || strings.Contains(k.New, "got %d, want") != strings.Contains(k.Old, "got %d, want") {
 			t.Errorf("a message was changed: %q", k.New)
 		}
+	}
+	if slices.ContainsFunc(got, func(s string) bool { return strings.Contains(s, "other") }) {
+		t.Errorf("a condition before a panic is turned round: %q", got)
 	}
 	for _, want := range []string{"if err != nil { -> if err == nil {", "if got != want() { -> if got == want() {"} {
 		if !slices.Contains(got, want) {

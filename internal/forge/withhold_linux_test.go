@@ -65,6 +65,29 @@ func TestHideTests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// The healthy suite's canaries are for what gold makes healthy again, whole.
+	same, err := Was(healthy, "/app/calc.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := Rewrite(healthy, "/app/calc.py", []byte("total = None\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		cand Candidate
+		want bool
+	}{
+		{Candidate{Broken: Delta{other}}, true},
+		{Candidate{Broken: Delta{other}, Gold: Delta{same}}, true},
+		{Candidate{Broken: Delta{other}, Gold: Delta{other}}, false},
+		{Candidate{Broken: Delta{other, {Path: "/app/README"}}, Gold: Delta{same}}, false},
+		{Candidate{Broken: Delta{other}, Tests: Delta{other}}, false},
+	} {
+		if a := (&attempt{made: made{cand: c.cand, env: w.env, healthy: healthy}}); a.mayHaveCanaries() != c.want {
+			t.Errorf("%+v may have canaries: %t", c.cand, !c.want)
+		}
+	}
 	objects := 0
 	if err := v.Walk("/app", func(e image.Entry) error {
 		if e.Type != image.TypeFile {
