@@ -88,7 +88,7 @@ func measuredProjects() []measured {
 		{"itsdangerous", "", pytest, []string{"src/itsdangerous/*.py"}, nil},
 		{"gorilla-mux", "ENV PATH=/usr/local/go/bin:/usr/bin:/bin GOPROXY=off GOTOOLCHAIN=local GOFLAGS=-buildvcs=false\nRUN go test -count=1 ./... >/dev/null 2>&1; true",
 			suiteCommand("unit", "go test -json -count=1 ./...", "go-test"), []string{"*.go"}, []string{"/usr/local/go/bin/go"}},
-		{"humantime", "ENV PATH=/usr/bin:/bin CARGO_NET_OFFLINE=true HOME=/root\nRUN rm -f Cargo.lock && cargo test -q --no-run",
+		{"humantime", "ENV PATH=/usr/bin:/bin CARGO_NET_OFFLINE=true HOME=/root\nRUN cargo test -q --no-run",
 			suiteCommand("unit", "cargo test --no-fail-fast 2>&1", "cargo-test"), []string{"src/duration.rs", "src/wrapper.rs"}, []string{"/usr/bin/cargo"}},
 		{"express", "", mocha, []string{"lib/utils.js", "lib/router/layer.js"}, []string{"/usr/bin/node"}},
 		{"commander", "", jest, []string{"lib/option.js", "lib/help.js"}, []string{"/usr/bin/node"}},

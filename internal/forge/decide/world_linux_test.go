@@ -148,6 +148,7 @@ func (w *world) measure() {
 				st = repo.Stable
 			}
 			file, _, _ := strings.Cut(id, "::")
+			file, _, _ = strings.Cut(file, " > ") // of Jest and Vitest
 			if !strings.Contains(file, ".") {
 				file = ""
 			}
