@@ -131,6 +131,8 @@ func TestSelect(t *testing.T) {
 		want   string
 	}{
 		{"pytest", []Test{{ID: "t/a b.py::T::x[it's]"}, {ID: "t/c.py::y[␊]"}}, ` 't/a b.py::T::x[it'\''s]' t/c.py::y`},
+		{"pytest", []Test{{ID: "tests.sub.test_x.TestA.TestB::t[a.b::c]"}, {ID: "a_test::f[␊]"}}, " 'tests/sub/test_x.py::TestA::TestB::t[a.b::c]' a_test.py::f"},
+		{"pytest", []Test{{ID: "checks.all.Sum::t"}}, ""},
 		{"go", []Test{{ID: "ex.org/a/b::TestX/one"}, {ID: "ex.org/a/c::TestY"}}, `-run '^(TestX|TestY)$' ex.org/a/b ex.org/a/c`},
 		{"cargo", []Test{{ID: "src/lib.rs[alpha] tests::adds"}, {ID: "tests/it.rs[it] works"}}, `--no-fail-fast --lib --test it -- --exact tests::adds works 2>&1`},
 		{"cargo", []Test{{ID: "src/lib.rs[alpha] tests::adds"}, {ID: "doc[alpha] src/lib.rs - sum (line 5)"}}, ""},

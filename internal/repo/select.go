@@ -68,7 +68,8 @@ func (p *picked) add(format string, t Test) bool {
 	}
 	switch format {
 	case "pytest", "pytest-log":
-		return p.put(&p.tests, nodeID(t.ID))
+		id, ok := nodeID(t.ID)
+		return ok && p.put(&p.tests, id)
 	case "unittest", "django":
 		return !strings.ContainsAny(t.ID, " ()") && !strings.HasPrefix(t.ID, "unittest.loader") && p.put(&p.tests, t.ID)
 	case "go-test":
@@ -101,13 +102,28 @@ func (p *picked) add(format string, t Test) bool {
 
 // nodeID is an id as pytest's command line takes it. A parameter with a control
 // character, which the report shows as a picture, cannot be named: all
-// parameters of its function are run.
-func nodeID(id string) string {
+// parameters of its function are run. JUnit's reports know of some tests the
+// module alone, as they do of those that a class inherits from another file's.
+func nodeID(id string) (string, bool) {
 	base, params, ok := strings.Cut(id, "[")
-	if ok && strings.ContainsFunc(params, func(r rune) bool { return r >= 0x2400 && r <= 0x2421 || r == '\uFFFD' }) {
-		return base
+	if ok {
+		params = "[" + params
+		if strings.ContainsFunc(params, func(r rune) bool { return r >= 0x2400 && r <= 0x2421 || r == '\uFFFD' }) {
+			params = ""
+		}
 	}
-	return id
+	where, name, ok := strings.Cut(base, "::")
+	if !ok || strings.Contains(where, "/") || strings.HasSuffix(where, ".py") {
+		return base + params, true
+	}
+	parts := strings.Split(where, ".")
+	for i, part := range slices.Backward(parts) {
+		if strings.HasPrefix(part, "test_") || strings.HasSuffix(part, "_test") { // as pytest finds them
+			classes := append(parts[i+1:], name)
+			return strings.Join(parts[:i+1], "/") + ".py::" + strings.Join(classes, "::") + params, true
+		}
+	}
+	return "", false
 }
 
 // cargo takes "src/lib.rs[alpha] tests::adds". A documentation test cannot be

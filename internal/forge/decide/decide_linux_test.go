@@ -96,6 +96,20 @@ func TestPythonCold(t *testing.T) {
 
 // What was decided stays, also when the journal's last line is torn; other
 // ground decides anew.
+// A name that the runner does not know ends its run at once; the other tests of
+// that selection decide all the same.
+func TestUnknownNameIsToldApart(t *testing.T) {
+	w := pythonProject(t)
+	w.env.Suite.Tests = append(w.env.Suite.Tests, repo.Test{ID: "tests/test_gone.py::test_gone", Command: "unit", Stability: repo.Stable, Millis: 1})
+	got := w.decide(Config{Policy: AllCovering, Cold: true}, w.swap("add", "calc.py", "return a + b", "return a - b"), w.swap("clamp", "calc.py", "if n > LIMIT", "if n >= LIMIT"))
+	if v := got["add"]; v.Class != Killed || v.Failed["unit:tests/test_calc.py::test_add"] == "" || v.Failed["unit:tests/test_gone.py::test_gone"] != "" {
+		t.Errorf("%+v", v)
+	}
+	if v := got["clamp"]; v.Class != Survived {
+		t.Errorf("%+v", v)
+	}
+}
+
 func TestJournal(t *testing.T) {
 	w := pythonProject(t)
 	journal := filepath.Join(t.TempDir(), "verdicts.ndjson")

@@ -202,17 +202,12 @@ func (s *slot) second(ctx context.Context, d driver, c *command, j *job, r *requ
 		if len(open) == 0 {
 			break
 		}
-		null, err := once(ctx, d, &request{tests: open})
-		if err == nil && null.timedOut {
-			null, err = once(ctx, d, &request{tests: open, alone: true})
-		}
-		if err == nil && null.timedOut {
-			err = errors.New("the healthy tree does not end within its limit")
-		}
+		runs := healthyRuns
+		unfit, err := s.healthy(ctx, d, c, open, &runs)
 		if err != nil {
 			return false, err
 		}
-		if !s.d.prove(c, open, null) {
+		if !unfit {
 			continue
 		}
 		// Some test fails by itself: what is left of the selection decides.
@@ -223,6 +218,38 @@ func (s *slot) second(ctx context.Context, d driver, c *command, j *job, r *requ
 	}
 	s.d.settle(c, j, r, o)
 	return true, nil
+}
+
+const healthyRuns = 40 // to tell a selection's tests apart
+
+// healthy runs tests on the healthy tree and notes which pass; it reports
+// whether one did not. A selection of which nothing ran is told apart by halves:
+// a runner ends at once where it does not know one of its names. What the runs
+// left do not tell apart does not pass.
+func (s *slot) healthy(ctx context.Context, d driver, c *command, tests []*test, runs *int) (unfit bool, err error) {
+	*runs--
+	null, err := once(ctx, d, &request{tests: tests})
+	if err == nil && null.timedOut {
+		null, err = once(ctx, d, &request{tests: tests, alone: true})
+	}
+	if err == nil && null.timedOut {
+		err = errors.New("the healthy tree does not end within its limit")
+	}
+	if err != nil {
+		return false, err
+	}
+	if len(null.status) > 0 || len(tests) == 1 || *runs <= 0 {
+		return s.d.prove(c, tests, null), nil
+	}
+	half := len(tests) / 2
+	for _, part := range [][]*test{tests[:half], tests[half:]} {
+		bad, err := s.healthy(ctx, d, c, part, runs)
+		if err != nil {
+			return unfit, err
+		}
+		unfit = unfit || bad
+	}
+	return unfit, nil
 }
 
 func once(ctx context.Context, d driver, r *request) (o outcome, err error) {

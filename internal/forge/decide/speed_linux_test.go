@@ -31,10 +31,21 @@ var swaps = []struct {
 	{regexp.MustCompile(`\bbreak\b`), "continue"}, {regexp.MustCompile(`\bcontinue\b`), "break"},
 }
 
+// pythonSwaps are mutmut's: texts and arguments.
+var pythonSwaps = append(slices.Clone(swaps), []struct {
+	re  *regexp.Regexp
+	now string
+}{
+	{regexp.MustCompile(`"([^"]+)"`), `"XX${1}XX"`}, {regexp.MustCompile(`([(,=] ?)([a-z_]\w*)([,)])`), "${1}None${3}"}, {regexp.MustCompile(`(\breturn )(\S.*)`), "${1}None"},
+}...)
+
 // textMutants are single swaps in a source's code, comments left out as far as
 // lines tell.
 func textMutants(file string, src string) (out []Change) {
-	python := path.Ext(file) == ".py"
+	python, mine := path.Ext(file) == ".py", swaps
+	if python {
+		mine = pythonSwaps
+	}
 	at, quoted := 0, false
 	for line := range strings.Lines(src) {
 		begin := at
@@ -47,13 +58,13 @@ func textMutants(file string, src string) (out []Change) {
 			strings.HasPrefix(trim, "import ") || strings.HasPrefix(trim, "from ") || strings.HasPrefix(trim, "use ") || strings.HasPrefix(trim, "package ") {
 			continue
 		}
-		for k, s := range swaps {
+		for k, s := range mine {
 			for _, m := range s.re.FindAllStringSubmatchIndex(line, -1) {
 				now := string(s.re.ExpandString(nil, s.now, line, m))
 				if python {
 					now = strings.NewReplacer("false", "False", "true", "True", "if !(", "if not (").Replace(now)
 				}
-				if now == line[m[0]:m[1]] {
+				if now == line[m[0]:m[1]] || strings.HasPrefix(trim, "def ") && k >= len(swaps) {
 					continue
 				}
 				text := src[:begin+m[0]] + now + src[begin+m[1]:]
