@@ -27,7 +27,7 @@ type taskAttackCmd struct {
 	Chains     int      `placeholder:"N" help:"Also so many chains of two or three cheats, drawn with the seed."`
 	Sample     int      `placeholder:"N" help:"Draw so many of all pairs of cheat and task. 0: all."`
 	Seed       uint64   `default:"1" placeholder:"S" help:"Of the sample and the chains."`
-	Ecosystem  string   `enum:",python,javascript,go,rust,java,c,shell" default:"" placeholder:"NAME" help:"What the tasks are made with, where their plans do not tell."`
+	Ecosystem  string   `enum:",python,javascript,go,rust,java,c,shell" default:"" placeholder:"NAME" help:"What the tasks are made with, where neither their keywords nor their plans tell."`
 	List       bool     `help:"Print the cheats, and what they mean for the tasks if some are named; run nothing."`
 	Attempts   int      `short:"k" default:"1" placeholder:"N" help:"Attempts of each cheat at each task, to measure how often one passes."`
 	Concurrent int      `short:"n" default:"2" placeholder:"N" help:"Trials at once."`
@@ -117,7 +117,11 @@ func (c *taskAttackCmd) targets(tasks []*task.Task) ([]exploit.Target, error) {
 			}
 		}
 		slices.Sort(names)
-		target := exploit.NewTarget(t.Name, workdirOf(t), key.Grade == task.GradeState, exploit.Ecosystem(c.Ecosystem), plan, slices.Compact(names))
+		made := exploit.Ecosystem(c.Ecosystem)
+		if made == "" && t.Config.Task != nil {
+			made = exploit.Spoken(t.Config.Task.Keywords)
+		}
+		target := exploit.NewTarget(t.Name, workdirOf(t), key.Grade == task.GradeState, made, plan, slices.Compact(names))
 		target.Protected = append(target.Protected, key.Protected...)
 		all = append(all, target)
 	}
