@@ -95,7 +95,7 @@ func (l *line) Said() (job.Said, error) {
 	defer rec.Close()
 	for _, c := range rec.Calls() {
 		if c.Side == "" && c.Err == nil {
-			said.Last, said.Malformed = c.Stop, c.Malformed > 0
+			said.Last, said.Malformed, said.Answered = c.Stop, c.Malformed > 0, true
 		}
 	}
 	return said, nil

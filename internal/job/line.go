@@ -67,6 +67,8 @@ type Said struct {
 	Waited  time.Duration // for a rate limit or overload to pass
 	// Failed is the provider's last failure, if no call was answered after it.
 	Failed *model.Error
+	// Answered: a call of the trial was answered, in this step or one before.
+	Answered bool
 	// Stopped is why the line refused calls before its trial was over; empty:
 	// it did not.
 	Stopped trial.Cause
@@ -106,6 +108,11 @@ func faulted(e *model.Error) trial.Cause {
 // got no further; empty: there was none.
 func (s *Said) failed() (trial.Cause, string) {
 	if s == nil || s.Failed == nil {
+		return "", ""
+	}
+	if k := s.Failed.Kind; s.Answered && (k == model.ErrBadRequest || k == model.ErrUnknownModel) {
+		// Model and parameters were right: whoever has the line's key can send
+		// nonsense at the end, and would so choose which trials count.
 		return "", ""
 	}
 	return faulted(s.Failed), "the model's last answer was an error: " + s.Failed.Error()

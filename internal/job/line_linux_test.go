@@ -289,6 +289,7 @@ func TestClockStandsStill(t *testing.T) {
 func TestMergeWithTraffic(t *testing.T) {
 	one := 1
 	rate, long := &model.Error{Kind: model.ErrRate}, &model.Error{Kind: model.ErrContext}
+	bad, unknown := &model.Error{Kind: model.ErrBadRequest}, &model.Error{Kind: model.ErrUnknownModel}
 	for _, c := range []struct {
 		graded trial.Cause
 		end    agentEnd
@@ -299,6 +300,10 @@ func TestMergeWithTraffic(t *testing.T) {
 		{trial.CauseUnsolved, agentEnd{said: &Said{Failed: rate, Stopped: trial.CauseBudget}}, trial.CauseRateLimit},
 		{trial.CauseUnsolved, agentEnd{said: &Said{Failed: long}, timedOut: true}, trial.CauseContextLimit},
 		{trial.CauseUnsolved, agentEnd{said: &Said{Failed: &model.Error{Kind: model.ErrAborted}}, timedOut: true}, trial.CauseAgentTimeout},
+		{trial.CauseUnsolved, agentEnd{said: &Said{Failed: bad}}, trial.CauseModelSetup},
+		{trial.CauseUnsolved, agentEnd{said: &Said{Failed: bad, Answered: true}}, trial.CauseUnsolved},
+		{trial.CauseVoid, agentEnd{said: &Said{Failed: unknown, Answered: true}}, trial.CauseVoid},
+		{trial.CauseUnsolved, agentEnd{said: &Said{Failed: rate, Answered: true}}, trial.CauseRateLimit},
 		{trial.CauseUnsolved, agentEnd{said: &Said{Stopped: trial.CauseLoop}}, trial.CauseLoop},
 		{trial.CauseUnsolved, agentEnd{said: &Said{Last: model.StopRefusal}, exit: &one}, trial.CauseAgentRefused},
 		{trial.CauseUnsolved, agentEnd{said: &Said{Malformed: true}}, trial.CauseMalformedCall},

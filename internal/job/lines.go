@@ -35,6 +35,7 @@ type lines struct {
 	waited time.Duration
 	keys   []string // of all steps' lines; worthless by the end
 	spent  Budget   // in all steps
+	heard  bool     // a call of a step was answered
 }
 
 // rest is what is left of the trial's budget. One that is used up leaves the
@@ -153,6 +154,8 @@ func (a *attempt) listen(brief task.Brief, rec *agent.Recorder) (*Said, error) {
 	if err != nil {
 		return nil, fmt.Errorf("record of the model's calls: %w", err)
 	}
+	a.lines.heard = a.lines.heard || said.Answered
+	said.Answered = a.lines.heard
 	told, err := line.Trajectory(a.p.arm.info(), brief.Instruction)
 	if err != nil {
 		a.note("no trajectory could be made of the model's calls, this one is the agent's own: " + err.Error())
