@@ -66,7 +66,7 @@ func (o *observer) candidate(ctx context.Context, g checks.Cases) (sandbox.Sandb
 	if o.Mode == task.VerifierSeparate {
 		if _, err := o.putArtifacts(ctx, sb); err != nil {
 			sb.Close()
-			return nil, fmt.Errorf("put artifacts: %w", err)
+			return nil, byWork(ctx, fmt.Errorf("put artifacts: %w", err))
 		}
 	}
 	return sb, nil

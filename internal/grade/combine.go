@@ -161,7 +161,7 @@ func number(f float64) string {
 func Conclude(s Strategy, declared int, steps []StepVerdict) (cause trial.Cause, detail string, rewards map[string]json.Number) {
 	rewards = Combine(s, steps)
 	for _, st := range steps {
-		if !graded(st.Cause) {
+		if !graded(st.Cause) || st.Rewards == nil { // the mean of the others is not the whole's
 			return st.Cause, fmt.Sprintf("step %q: %s", st.Name, st.Detail), rewards
 		}
 	}

@@ -79,6 +79,7 @@ func TestConclude(t *testing.T) {
 		{"half solved", Mean, 2, []StepVerdict{a, step("b", u, one("0"))}, u},
 		{"quit early", Mean, 2, []StepVerdict{a}, u},
 		{"crashed the second verifier", Mean, 2, []StepVerdict{a, step("b", m, nil)}, m},
+		{"left the second verifier no room", Mean, 2, []StepVerdict{a, step("b", trial.CauseDiskLimit, nil)}, trial.CauseDiskLimit},
 		{"void in the middle", Final, 3, []StepVerdict{a, step("b", v, nil), b}, v},
 		{"final counts the last", Final, 2, []StepVerdict{step("a", u, one("0")), b}, s},
 		{"final, quit early", Final, 2, []StepVerdict{a}, u},

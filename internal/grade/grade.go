@@ -122,6 +122,22 @@ type taskError struct{ err error }
 func (e *taskError) Error() string { return e.err.Error() }
 func (e *taskError) Unwrap() error { return e.err }
 
+// workError is a fault of the work that keeps it from being graded.
+type workError struct{ err error }
+
+func (e *workError) Error() string { return e.err.Error() }
+func (e *workError) Unwrap() error { return e.err }
+
+// byWork blames the work for an error of a tree that it has made, and in which
+// the grader is at work: else breaking it would be a way out of being judged.
+func byWork(ctx context.Context, err error) error {
+	var te *taskError
+	if err == nil || ctx.Err() != nil || errors.As(err, &te) || slices.ContainsFunc([]error{sandbox.ErrLost, sandbox.ErrClosed, sandbox.ErrOutOfMemory}, func(not error) bool { return errors.Is(err, not) }) {
+		return err
+	}
+	return &workError{err}
+}
+
 // Grade puts a step's work before its verifier. An error is a fault of the
 // harness or the machine, or the end of ctx; everything else, hostile agents
 // and broken tasks included, is a verdict.
@@ -134,11 +150,18 @@ func Grade(ctx context.Context, r Request) (Verdict, error) {
 		v.Evidence = trial.SelfReported
 	}
 	var te *taskError
+	var we *workError
 	switch {
 	case err == nil:
 		return v, nil
 	case ctx.Err() != nil:
 		return v, fmt.Errorf("grade: %w", context.Cause(ctx))
+	case errors.As(err, &we):
+		v.Cause, v.Detail = trial.CauseUnsolved, we.Error()
+		if full(err) || errors.Is(err, sandbox.ErrTooLarge) {
+			v.Cause = trial.CauseDiskLimit
+		}
+		return v, nil
 	case errors.As(err, &te):
 		v.Cause, v.Detail = trial.CauseTaskMalformed, te.Error()
 		return v, nil

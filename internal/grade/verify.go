@@ -22,6 +22,9 @@ import (
 // verify runs the verifier in sb, which is the verifier's own.
 func (r Request) verify(ctx context.Context, sb sandbox.Sandbox) (Verdict, error) {
 	notes, err := r.prepare(ctx, sb)
+	if r.Mode != task.VerifierSealed {
+		err = byWork(ctx, err)
+	}
 	if full(err) {
 		return Verdict{Notes: notes, Cause: trial.CauseDiskLimit, Detail: "no room for the tests: " + err.Error()}, nil
 	}
@@ -289,7 +292,7 @@ func (r Request) live(ctx context.Context, plan *checks.Plan) (v Verdict, err er
 		return Verdict{}, errors.New("live mode without the agent's sandbox")
 	}
 	if err := r.clear(ctx); err != nil {
-		return Verdict{}, err
+		return Verdict{}, byWork(ctx, err)
 	}
 	if plan != nil {
 		v, err = r.checked(ctx, plan)
@@ -297,7 +300,7 @@ func (r Request) live(ctx context.Context, plan *checks.Plan) (v Verdict, err er
 		v, err = r.verify(ctx, r.Live)
 	}
 	if err == nil && r.KeepAlive {
-		err = r.clear(ctx) // the next step's agent sees neither tests nor rewards
+		err = byWork(ctx, r.clear(ctx)) // the next step's agent sees neither tests nor rewards
 	}
 	return v, err
 }

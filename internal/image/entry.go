@@ -70,7 +70,7 @@ func (e Entry) check(c Caps) error {
 	n := 0
 	for k, v := range e.Xattrs {
 		n += len(k) + len(v)
-		if k == "" || len(k) > maxComponent || !utf8.ValidString(k) || strings.ContainsAny(k, "=\x00") {
+		if !HoldsXattr(k) {
 			return fmt.Errorf("%q: extended attribute name %q", e.Path, k)
 		}
 		if reservedXattr(k) {
@@ -135,6 +135,12 @@ func checkPath(p string, c Caps) error {
 		}
 	}
 	return nil
+}
+
+// HoldsXattr reports whether a layer can hold an extended attribute of a name;
+// kernels take any bytes, and tar archives do not.
+func HoldsXattr(name string) bool {
+	return name != "" && len(name) <= maxComponent && utf8.ValidString(name) && !strings.ContainsAny(name, "=\x00")
 }
 
 // reservedXattr reports attributes by which an overlay mount is steered: a

