@@ -120,13 +120,13 @@ func Touched(store *image.Store, base image.Image, layer image.LayerID, workdir 
 	if err != nil {
 		return nil, fmt.Errorf("protected paths: %w", err)
 	}
-	g, err := newGuard(dir, protected)
-	if err != nil {
-		return nil, &taskError{err}
-	}
 	v, err := store.View(base.Layers)
 	if err != nil {
 		return nil, fmt.Errorf("protected paths: %w", err)
+	}
+	g, err := newGuard(dir, byLinks(v, dir, protected))
+	if err != nil {
+		return nil, &taskError{err}
 	}
 	entries, err := entriesOf(store, layer)
 	if err != nil {

@@ -307,7 +307,11 @@ func crossing(ctx context.Context, r Request, tmp *image.Temporary, layer image.
 	if r.Key.Grade != task.GradePatch {
 		protected = append(protected, "/"+testsDir, "/"+verifierDir)
 	}
-	g, err := newGuard(workdir, protected)
+	base, err := r.Store.View(r.Image.Layers)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	g, err := newGuard(workdir, byLinks(base, workdir, protected))
 	if err != nil {
 		return nil, nil, nil, &taskError{err}
 	}
@@ -315,7 +319,7 @@ func crossing(ctx context.Context, r Request, tmp *image.Temporary, layer image.
 	if layer == "" {
 		return nil, nil, nil, nil
 	}
-	f := &filter{store: r.Store, tmp: tmp, base: r.Image.Layers, guard: g,
+	f := &filter{store: r.Store, tmp: tmp, base: r.Image.Layers, guard: g, view: base,
 		in: map[string]image.Entry{}, out: map[string]image.Entry{}, drop: map[string]int{}}
 	for e, err := range r.Store.Entries(layer) {
 		if err != nil {

@@ -240,6 +240,23 @@ func TestGuard(t *testing.T) {
 	}
 }
 
+// What a task protects or forbids by a name of which the image has another is
+// meant by either; a link that is itself named leads on if it is a directory's.
+func TestGuardByLinks(t *testing.T) {
+	s := newStore(t)
+	v, err := s.View([]image.LayerID{layer(t, s, nil,
+		link("bin", "usr/bin"), file("usr/bin/sh", "sh"), link("usr/bin/bash", "sh"), link("var/run", "/run"), dir("run"),
+		link("srv/app/vendor", "../lib"), dir("srv/lib"), link("lost", "nowhere"), link("all", "/"))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := []string{"/bin", "/bin/**", "/bin/s?", "/usr/bin/bash", "/var/run/x", "vendor/**/*.c", "main.c", "/lost/x", "/all/x", "/", "..", "!x", ""}
+	want := append(in[:len(in):len(in)], "/usr/bin", "/usr/bin/**", "/usr/bin/s?", "/run/x", "/srv/lib/**/*.c")
+	if d := cmp.Diff(want, byLinks(v, "srv/app", in)); d != "" {
+		t.Error(d)
+	}
+}
+
 func TestStaysInside(t *testing.T) {
 	for _, c := range []struct {
 		name, target string

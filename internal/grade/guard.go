@@ -21,6 +21,31 @@ type guard struct {
 	placed   map[string]image.Entry // the grader's own files; they are laid over what crosses
 }
 
+// byLinks adds to paths and patterns of a task those to which the image's own
+// links lead: an image may have /bin for /usr/bin, and what an agent changes has
+// the latter name. dir is the working directory.
+func byLinks(v *image.View, dir string, patterns []string) []string {
+	out := slices.Clone(patterns)
+	for _, p := range patterns {
+		if p == "" || strings.HasPrefix(p, "!") {
+			continue
+		}
+		full := inBox(dir, p)
+		root, wild := globRoot(full)
+		if !wild {
+			if to, err := v.Resolve("/" + full); err == nil {
+				if e, err := v.Lstat(to); err == nil && e.IsDir() {
+					root = full
+				}
+			}
+		}
+		if to, err := v.Resolve("/" + root); err == nil && to != root && to != "." {
+			out = append(out, path.Join("/", to, strings.TrimPrefix(full, root)))
+		}
+	}
+	return out
+}
+
 // newGuard reads protected paths: absolute ones as they are, others relative
 // to the workdir; "*", "?", "[…]" and "**" as in .dockerignore.
 func newGuard(workdir string, protected []string) (*guard, error) {

@@ -74,7 +74,7 @@ func (r Request) checked(ctx context.Context, p *checks.Plan) (Verdict, error) {
 	if err != nil {
 		return Verdict{Notes: o.notes}, err
 	}
-	v := checks.Judge(p, obs)
+	v := checks.Judge(o.plan, obs)
 	if v.Resolved && len(obs.Planted) > 0 && !o.Every {
 		if v, err = o.again(ctx, v); err != nil {
 			return Verdict{Notes: o.notes}, err
@@ -136,7 +136,7 @@ func (o *observer) prepare(ctx context.Context) (err error) {
 		o.patterns = append(o.patterns, more...)
 	}
 	if o.Mode == task.VerifierLive {
-		return nil
+		return o.glance(ctx)
 	}
 	if o.End.Layer, err = o.endLayer(ctx); err != nil {
 		return err
@@ -159,6 +159,29 @@ func (o *observer) prepare(ctx context.Context) (err error) {
 	return err
 }
 
+// glance looks at what is changed in the sandbox that lives, where a plan
+// forbids something.
+func (o *observer) glance(ctx context.Context) error {
+	if len(o.plan.Forbidden) == 0 {
+		return nil
+	}
+	snap, err := o.Live.Peek(ctx)
+	if errors.Is(err, sandbox.ErrUnsupported) {
+		o.say("what the plan forbids was not looked for: this backend cannot copy a sandbox that lives")
+		return nil
+	}
+	if err == nil {
+		o.End.Layer, err = o.Backend.Commit(ctx, snap)
+		if d, ok := o.Backend.(sandbox.Dropper); ok {
+			_ = d.Drop(snap) // it goes with the backend at the latest
+		}
+	}
+	if err != nil {
+		return byWork(ctx, fmt.Errorf("look for forbidden changes: %w", err))
+	}
+	return o.changes()
+}
+
 // changes notes what the end state changes.
 func (o *observer) changes() error {
 	if o.End.Layer == "" {
@@ -173,6 +196,9 @@ func (o *observer) changes() error {
 		return err
 	}
 	o.all = changesOf(v, in)
+	p := *o.plan
+	p.Forbidden = byLinks(v, o.dir, p.Forbidden)
+	o.plan = &p
 	return nil
 }
 
@@ -210,7 +236,7 @@ func (o *observer) sealed(ctx context.Context) (err error) {
 // protectedFiles are what the image has at protected paths. The grader's own
 // directories are none of them: nothing crosses to there.
 func protectedFiles(v *image.View, dir string, protected []string) (map[string]image.Entry, error) {
-	g, err := newGuard(dir, slices.DeleteFunc(slices.Clone(protected), isOurs))
+	g, err := newGuard(dir, byLinks(v, dir, slices.DeleteFunc(slices.Clone(protected), isOurs)))
 	if err != nil {
 		return nil, &taskError{err}
 	}
@@ -451,10 +477,11 @@ func (o *observer) run(ctx context.Context, changed map[string][]byte, real bool
 // box is a verifier's sandbox with the grader's files in it.
 func (o *observer) box(ctx context.Context, grader image.LayerID) (sandbox.Sandbox, error) {
 	if o.Mode == task.VerifierLive {
-		if err := o.clearReports(ctx, o.Live); err != nil {
-			return nil, err
+		err := o.clearReports(ctx, o.Live)
+		if err == nil {
+			err = errors.Join(putLogs(ctx, o.Live), o.layOver(ctx, o.Live, grader))
 		}
-		return o.Live, errors.Join(putLogs(ctx, o.Live), o.layOver(ctx, o.Live, grader))
+		return o.Live, byWork(ctx, err)
 	}
 	spec := o.spec
 	spec.Extra = slices.Concat(spec.Extra, o.Seal)
@@ -475,13 +502,13 @@ func (o *observer) box(ctx context.Context, grader image.LayerID) (sandbox.Sandb
 	}
 	notes, err := o.putArtifacts(ctx, sb)
 	if err != nil {
-		return nil, fmt.Errorf("put artifacts: %w", err)
+		return nil, byWork(ctx, fmt.Errorf("put artifacts: %w", err))
 	}
 	o.notes = append(o.notes, notes...)
 	if err := o.clearReports(ctx, sb); err != nil {
 		return nil, err
 	}
-	return sb, o.layOver(ctx, sb, grader)
+	return sb, byWork(ctx, o.layOver(ctx, sb, grader))
 }
 
 // readOnly are the grader's own files: the tests with all that is there, and

@@ -213,6 +213,13 @@ func TestPlanModes(t *testing.T) {
 			if w.walls { // there the host's processes are not to be seen
 				w.judged(r, trial.CauseRegression, trial.SelfReported)
 			}
+			r.Out = image.HostPath(t.TempDir())
+			r.Key.Tests = w.planned(EndState{}, "forbidden = [\"main.*\"]\n"+plan).Key.Tests
+			if w.walls {
+				w.judged(r, trial.CauseForbiddenChange, trial.SelfReported)
+			} else if v := w.grade(r); !slices.ContainsFunc(v.Notes, func(n string) bool { return strings.Contains(n, "forbids") }) {
+				t.Errorf("that nothing is looked for is not said: %q", v.Notes)
+			}
 		})
 	})
 }

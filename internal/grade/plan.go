@@ -50,13 +50,13 @@ func Locked(store *image.Store, img image.Image, workdir image.Path, protected [
 	if err != nil {
 		return nil, err
 	}
-	g, err := newGuard(dir, protected)
-	if err != nil {
-		return nil, &taskError{err}
-	}
 	v, err := store.View(img.Layers)
 	if err != nil {
 		return nil, err
+	}
+	g, err := newGuard(dir, byLinks(v, dir, protected))
+	if err != nil {
+		return nil, &taskError{err}
 	}
 	roots, err := g.roots(v)
 	if err != nil || len(roots) > maxLocked {
