@@ -179,9 +179,9 @@ func showPlan(s stepPlan) shownPlan {
 		}
 		v.Commands = append(v.Commands, c)
 	}
-	for _, c := range p.Commands {
+	for i, c := range p.Commands {
 		add(shownCommand{Name: c.Name, Kind: "command", Runs: cmp.Or(c.Run, fmt.Sprintf("%q", c.Args)), Report: string(c.Report),
-			TimeoutSec: c.TimeoutSec, Evidence: string(c.Evidence()), Canaries: len(c.Canaries)})
+			TimeoutSec: c.TimeoutSec, Evidence: string(p.CommandEvidence(i)), Canaries: len(c.Canaries)})
 	}
 	for _, c := range p.Cases {
 		runs := fmt.Sprintf("%q", c.Run)

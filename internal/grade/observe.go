@@ -331,6 +331,7 @@ func (o *observer) observe(ctx context.Context) (checks.Observation, *evidence, 
 	}
 	obs := checks.Observation{
 		Attempted: o.Attempted || !untouched(o.all, o.dir, o.Given), Untouched: o.idle(), Changed: absolute(o.all), Workdir: "/" + relative(image.Path(o.dir)), Planted: planted,
+		OneUser: o.UID == sandbox.UIDSingle, Linked: o.Beside != nil || o.Network != sandbox.NetNone,
 	}
 	bad := real.tampered
 	for _, c := range real.ran {

@@ -3,6 +3,7 @@ package grade
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -20,6 +21,7 @@ import (
 	"assay/internal/grade/checks"
 	"assay/internal/image"
 	"assay/internal/sandbox"
+	"assay/task"
 )
 
 // placer puts the grader's files into verifiers' sandboxes: the tests at
@@ -135,6 +137,25 @@ func (p *placer) layer(ctx context.Context, tmp *image.Temporary, changed map[st
 	return id, nil
 }
 
+// mode is that of /tests. Where the work runs as another user than the assertions,
+// it does not read there what is expected of it.
+func (p *placer) mode() int64 {
+	root := func(user string) bool {
+		name, _, _ := strings.Cut(user, ":")
+		return name == "" || name == "0" || name == "root"
+	}
+	img := p.r.Image
+	if p.r.Mode == task.VerifierSeparate && p.r.VerifierImage != nil {
+		img = *p.r.VerifierImage
+	}
+	separate := func(c checks.Command) bool { return c.Separate }
+	other := func(c checks.Command) bool { return !root(cmp.Or(c.User, p.r.Key.User, img.Config.User)) }
+	if slices.ContainsFunc(p.plan.Commands, separate) && !slices.ContainsFunc(p.plan.Commands, other) {
+		return 0o700
+	}
+	return 0o755
+}
+
 // files are the key's single files, with their last places.
 func (p *placer) files() (map[string][]byte, error) {
 	files := map[string][]byte{}
@@ -155,7 +176,7 @@ func (p *placer) write(ctx context.Context, w *tar.Writer, files, changed map[st
 	if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: ".wh..assay-" + rand.Text()}); err != nil {
 		return err
 	}
-	if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: testsDir + "/", Mode: 0o755}); err != nil {
+	if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: testsDir + "/", Mode: p.mode()}); err != nil {
 		return err
 	}
 	for _, at := range p.places() {

@@ -59,6 +59,28 @@ func (w *world) planned(end EndState, plan string, more ...content) Request {
 	return r
 }
 
+// /tests is closed to the work's user where the assertions' is root throughout.
+func TestTestsAreClosed(t *testing.T) {
+	root, other := checks.Command{Separate: true, User: "0:0"}, checks.Command{User: "app"}
+	for _, c := range []struct {
+		commands []checks.Command
+		user     string
+		want     int64
+	}{
+		{[]checks.Command{{}}, "", 0o755},
+		{[]checks.Command{root}, "", 0o700},
+		{[]checks.Command{root}, "app", 0o700},
+		{[]checks.Command{{Separate: true}}, "app", 0o755},
+		{[]checks.Command{root, other}, "", 0o755},
+	} {
+		r := Request{}
+		r.Key.User = c.user
+		if got := (&placer{r: r, plan: &checks.Plan{Commands: c.commands}}).mode(); got != c.want {
+			t.Errorf("%+v as %q: %o, want %o", c.commands, c.user, got, c.want)
+		}
+	}
+}
+
 func (w *world) planImage() {
 	w.img = w.image(file("etc/app.conf", "broken\n"), file("app/main.txt", "old\n"), file("app/kept.txt", "kept\n"), file("app/conf/a", "a\n"), file("app/x.lock", "1\n"))
 }

@@ -235,13 +235,13 @@ func (j *judge) resolve() {
 // evidence is the weakest of what the expected checks rest on.
 func (j *judge) evidence() trial.Evidence {
 	weakest := trial.Separate
-	for _, c := range j.plan.Commands {
+	for i, c := range j.plan.Commands {
 		f2p, p2p := c.Expected()
 		rd, err := report.ReaderOf(c.Report)
 		switch {
 		case err == nil && rd.Parity && len(f2p)+len(p2p) > 0:
 			return trial.SelfReported // a log, which anything that prints can forge
-		case len(f2p)+len(p2p) == 0, c.Separate:
+		case len(f2p)+len(p2p) == 0, j.plan.apart(i) && !j.seen.OneUser:
 		case j.canaried(c):
 			if weakest == trial.Separate {
 				weakest = trial.Canaried
@@ -259,10 +259,11 @@ func (j *judge) evidence() trial.Evidence {
 }
 
 // canaried reports whether there was a canary run with a canary of the command,
-// of its fail-to-pass tests where it has such.
+// of its fail-to-pass tests where it has such. It tells nothing to a work whose
+// runs talk to each other.
 func (j *judge) canaried(c Command) bool {
 	_, ok := ran(j.seen.Canary, c.Name)
-	return ok && len(j.planted(c)) > 0 && c.guarded()
+	return ok && len(j.planted(c)) > 0 && c.guarded() && !j.seen.Linked
 }
 
 // planted are the indices of the canaries that were in place, sorted, once each.

@@ -79,6 +79,7 @@ func set(r *Ran, words ...string) {
 
 func TestPerfect(t *testing.T) {
 	p, o := world()
+	slices.Reverse(p.Commands) // what is separate comes first
 	v := Judge(p, o)
 	if !v.Resolved || !v.Strict || v.Partial != 1 || v.Cause != trial.CauseSolved || v.Outcome != trial.Pass || v.Evidence != trial.Canaried || v.Void != "" {
 		t.Errorf("%+v", v)
@@ -89,7 +90,7 @@ func TestPerfect(t *testing.T) {
 	if got := strings.Join(v.PassToPass.Passed, " "); got != "io:two state:kept unit:old" {
 		t.Errorf("pass-to-pass: %s", got)
 	}
-	if v.Tests != 7 || v.Commands[0].Planted != 1 || v.Commands[0].Tests != 4 || *v.Commands[1].Exit != 0 || v.Commands[0].Ended != "" {
+	if v.Tests != 7 || v.Commands[1].Planted != 1 || v.Commands[1].Tests != 4 || *v.Commands[0].Exit != 0 || v.Commands[1].Ended != "" {
 		t.Errorf("%+v", v.Commands)
 	}
 	if len(v.Milestones) != 3 || !v.Milestones[2].Reached || v.Milestones[1].Weight != 3 || v.Milestones[0].Weight != 1 || !v.Spec[0].Reached || !v.EdgeCases[0].Reached {
@@ -328,6 +329,15 @@ func TestRules(t *testing.T) {
 		{"separate alone", func(p *Plan, o *Observation) {
 			p.Commands, p.Milestones, p.Spec = p.Commands[1:], nil, nil
 		}, trial.CauseSolved, func(v Verdict) string { return want(string(v.Evidence), "separate") }},
+		{"separate, of one user", func(p *Plan, o *Observation) {
+			p.Commands, p.Milestones, p.Spec, o.OneUser = p.Commands[1:], nil, nil, true
+		}, trial.CauseSolved, func(v Verdict) string { return want(string(v.Evidence), "self-reported") }},
+		{"runs that can talk", func(p *Plan, o *Observation) {
+			p.Commands, p.Milestones, o.Linked = p.Commands[:1], nil, true
+		}, trial.CauseSolved, func(v Verdict) string { return want(string(v.Evidence), "self-reported") }},
+		{"separate, after what is not", func(*Plan, *Observation) {}, trial.CauseSolved, func(v Verdict) string {
+			return want(string(v.Evidence), "self-reported")
+		}},
 		{"a command's output", func(p *Plan, o *Observation) {
 			p.State = append(p.State, State{Name: "out", Run: "x"})
 			o.State = append(o.State, StateSeen{Name: "out", Held: true})

@@ -26,6 +26,8 @@ type Observation struct {
 	// left behind.
 	Changed  []string
 	Workdir  string // what the plan's relative paths are below
+	OneUser  bool   // there was one user id: no command ran the work as another
+	Linked   bool   // the runs could leave word for each other, in services or by a network
 	Commands []Ran  // of the plan; one that could not be tried may be left out. The order does not matter
 	Canary   []Ran  // the same commands with the canaries in place; nil: there was no such run
 	// Planted says which canaries of a command were in place in the canary run:

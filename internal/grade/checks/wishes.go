@@ -16,14 +16,22 @@ type Wish struct {
 	Remedy       string
 }
 
-// Evidence is what a command's checks will rest on, when its canaries are
-// planted.
-func (c Command) Evidence() trial.Evidence {
+// apart reports whether a command keeps the work apart from the assertions. One
+// that runs after another which does not shares its sandbox with what the work
+// did there, as the assertions' user.
+func (p *Plan) apart(i int) bool {
+	return !slices.ContainsFunc(p.Commands[:i+1], func(c Command) bool { return !c.Separate })
+}
+
+// CommandEvidence is what the checks of the i-th command will rest on, when its canaries
+// are planted and users are real.
+func (p *Plan) CommandEvidence(i int) trial.Evidence {
+	c := p.Commands[i]
 	rd, err := report.ReaderOf(c.Report)
 	switch {
 	case err == nil && rd.Parity:
 		return trial.SelfReported // a log, which anything that prints can forge
-	case c.Separate:
+	case p.apart(i):
 		return trial.Separate
 	case c.guarded():
 		return trial.Canaried
@@ -53,8 +61,8 @@ func (s State) Evidence() trial.Evidence {
 // Evidence is the weakest of what the plan's checks will rest on.
 func (p *Plan) Evidence() trial.Evidence {
 	weakest := trial.Separate
-	for _, c := range p.Commands {
-		switch c.Evidence() {
+	for i := range p.Commands {
+		switch p.CommandEvidence(i) {
 		case trial.SelfReported:
 			return trial.SelfReported
 		case trial.Canaried:
@@ -77,9 +85,9 @@ func (p *Plan) Wishes() []Wish {
 	}
 	f2p := false
 	broken := map[string]bool{}
-	for _, c := range p.Commands {
-		if c.Evidence() == trial.SelfReported {
-			w := Wish{Rule: "self-reported", Message: fmt.Sprintf("the checks of %q are what the work's own process says of itself", c.Name), Remedy: "give it canaries, of its fail-to-pass tests where it has such, or run the work in another process and say separate = true"}
+	for i, c := range p.Commands {
+		if p.CommandEvidence(i) == trial.SelfReported {
+			w := Wish{Rule: "self-reported", Message: fmt.Sprintf("the checks of %q are what the work's own process says of itself", c.Name), Remedy: "give it canaries, of its fail-to-pass tests where it has such, or run the work as another user and say separate = true, before all commands that do not"}
 			all = append(all, p.at(w, c.Name))
 		}
 		for _, w := range c.runWishes() {
