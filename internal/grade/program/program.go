@@ -40,7 +40,10 @@ func (c *court) program(ctx context.Context, one *Case) (report.Test, error) {
 	if errors.Is(err, sandbox.ErrNotStarted) {
 		return report.Test{}, &notStarted{err}
 	}
-	if err != nil {
+	switch {
+	case unended(res, err):
+		c.gone = true // it forks without end: the sandbox ends it
+	case err != nil:
 		return report.Test{}, err
 	}
 	if t, ended := crashed(one, res); ended {
@@ -60,6 +63,11 @@ func (c *court) program(ctx context.Context, one *Case) (report.Test, error) {
 	}
 	why, err := c.files(ctx, one)
 	return answer(one, why), err
+}
+
+// unended reports whether a program was not seen to end after its time was up.
+func unended(res sandbox.ExecResult, err error) bool {
+	return res.TimedOut && errors.Is(err, context.DeadlineExceeded)
 }
 
 // crashed says what became of a program that did not end as it should.

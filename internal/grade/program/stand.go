@@ -123,7 +123,7 @@ func (s *stand) build(ctx context.Context) error {
 	switch {
 	case errors.Is(err, sandbox.ErrNotStarted):
 		s.broken = err.Error()
-	case err != nil:
+	case err != nil && !unended(res, err):
 		return err
 	case res.TimedOut:
 		s.broken = fmt.Sprintf("the build did not end within %v", buildTime)
