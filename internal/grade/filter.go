@@ -70,6 +70,13 @@ func (f *filter) workspace(workdir string) error {
 		}
 		f.out[p] = e
 	}
+	if e, ok := f.out[workdir]; ok && e.IsDir() {
+		if was := f.baseEntry(workdir); was.Mode&^e.Mode != 0 { // closed, no verifier of another user could begin
+			e.Mode |= was.Mode
+			f.out[workdir] = e
+			f.drop["a closed workspace"]++
+		}
+	}
 	return f.restore()
 }
 
