@@ -2,6 +2,8 @@ package proof
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
@@ -29,8 +31,29 @@ type Battery struct {
 	Sample   int // tasks of each verifier class; zero: one in twenty, at least one
 }
 
+// ground names what an image stands on: its lowest layers, up to the last that
+// images with a name have, too. A task's own small layers make no image of
+// their own of it. An image that shares nothing is itself.
+func ground(im image.Image, shared map[image.LayerID]bool) string {
+	n := 0
+	for i, id := range im.Layers {
+		if shared[id] {
+			n = i + 1
+		}
+	}
+	if n == 0 {
+		return string(im.ID)
+	}
+	h := sha256.New()
+	for _, id := range im.Layers[:n] {
+		fmt.Fprintln(h, id) // never fails
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
 // class is what decides whether cheats work: the runners, the shape of the
-// plan, what crosses, the image and the uid mode. Tasks of one class share it.
+// plan, what crosses, the image's ground and the uid mode. Tasks of one class
+// share it.
 func class(t *task.Task, p *checks.Plan, image, uid string) string {
 	parts := map[string]bool{}
 	for _, c := range p.Commands {
@@ -76,6 +99,10 @@ func short(id string) string {
 // full tries the battery on a sample of each class of the tasks that stand so
 // far, and raises the level of the classes that withstand it.
 func (r *runs) full(ctx context.Context, proofs []Proof) error {
+	shared, err := sharedLayers(r.deps.Images)
+	if err != nil {
+		return err
+	}
 	classes := map[string][]int{}
 	for i := range proofs {
 		p := &proofs[i]
@@ -91,7 +118,11 @@ func (r *runs) full(ctx context.Context, proofs []Proof) error {
 		case r.cfg.Tasks[i].MultiStep():
 			p.Notes = append(p.Notes, "not full: cheats are tried on tasks of one step")
 		default:
-			p.Class = class(r.cfg.Tasks[i], plan, p.Image, p.Modes.UID)
+			im, err := job.ImageOf(r.goldDir, image.ID(p.Image))
+			if err != nil {
+				return fmt.Errorf("prove %s: %w", p.Task, err)
+			}
+			p.Class = class(r.cfg.Tasks[i], plan, ground(im, shared), p.Modes.UID)
 			classes[p.Class] = append(classes[p.Class], i)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"assay/internal/agent/command"
+	"assay/internal/image"
 	"assay/internal/job"
 	"assay/task"
 )
@@ -14,6 +15,26 @@ const (
 	statePlan = "version = 1\n[[state]]\nname = \"answer\"\npath = \"answer\"\nequals = \"done\\n\"\n"
 	planTOML  = "[environment]\ndocker_image = \"host\"\nworkdir = \"/app\"\n[metadata.assay]\ngrade = \"patch\"\n"
 )
+
+// A task's own layers make no class of their own; other ground does.
+func TestGround(t *testing.T) {
+	shared := map[image.LayerID]bool{"sha256:base": true, "sha256:more": true}
+	im := func(id image.ID, layers ...image.LayerID) string {
+		return ground(image.Image{ID: id, Layers: layers}, shared)
+	}
+	one := im("sha256:1", "sha256:base", "sha256:more", "sha256:own1")
+	if two := im("sha256:2", "sha256:base", "sha256:more", "sha256:own2", "sha256:own3"); two != one || len(one) != 64 {
+		t.Errorf("%s and %s", one, two)
+	}
+	for _, other := range []string{im("sha256:3", "sha256:base", "sha256:own1"), im("sha256:4", "sha256:more", "sha256:base"), im("sha256:5", "sha256:own1")} {
+		if other == one {
+			t.Errorf("%s for different grounds", other)
+		}
+	}
+	if got := im("sha256:6", "sha256:own1"); got != "sha256:6" {
+		t.Errorf("what shares nothing: %s", got)
+	}
+}
 
 // The full level tries cheats on a sample of each class; one that passes takes
 // the proof of all its class, one that is known to pass is listed, and a task
