@@ -9,6 +9,7 @@ import (
 
 	"assay/internal/agent/script"
 	"assay/internal/grade/exploit"
+	"assay/task"
 )
 
 // A cheat of any length becomes steps that a script agent takes, and does what
@@ -37,6 +38,35 @@ func TestAttackStepsOfAnyLength(t *testing.T) {
 		b, err := os.ReadFile(out)
 		if n := strings.Count(string(b), "it's \\n \"all\" $HOME \u00e4 here\n"); err != nil || n != lines || ended != 3 {
 			t.Errorf("%d lines came through as %d, status %d: %v", lines, n, ended, err)
+		}
+	}
+}
+
+// What a task's keywords name goes before what its commands look like.
+func TestKeywordsSayTheEcosystem(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"task.toml":         "[task]\nname = \"a/b\"\nkeywords = [\"javascript\"]\n[environment]\ndocker_image = \"host\"\nworkdir = \"/app\"\n",
+		"instruction.md":    "Mend it.\n",
+		"tests/test.sh":     "exit 1\n",
+		"tests/checks.toml": "version = 1\n[[commands]]\nname = \"unit\"\nrun = \"./run.sh\"\nreport = \"tap\"\nfail_to_pass = [\"one\"]\n",
+	} {
+		p := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(p, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	x, err := task.Load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for chosen, want := range map[string]exploit.Ecosystem{"": exploit.JavaScript, "go": exploit.Go} {
+		got, err := (&taskAttackCmd{Ecosystem: chosen}).targets([]*task.Task{x})
+		if err != nil || len(got) != 1 || got[0].Ecosystem != want {
+			t.Errorf("%q: %+v, %v", chosen, got, err)
 		}
 	}
 }
