@@ -2,6 +2,8 @@ package grade
 
 import (
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"sort"
 	"strings"
@@ -13,7 +15,17 @@ import (
 // newStore opens a layer store of the test's own.
 func newStore(t testing.TB) *image.Store {
 	t.Helper()
-	s, err := image.Open(image.HostPath(filepath.Join(t.TempDir(), "store")), storeOptions())
+	dir := t.TempDir()
+	// Layers keep their modes, closed directories among them.
+	t.Cleanup(func() {
+		_ = filepath.WalkDir(dir, func(at string, d fs.DirEntry, _ error) error {
+			if d != nil && d.IsDir() {
+				_ = os.Chmod(at, 0o700)
+			}
+			return nil
+		})
+	})
+	s, err := image.Open(image.HostPath(filepath.Join(dir, "store")), storeOptions())
 	if err != nil {
 		t.Fatal(err)
 	}
