@@ -1,6 +1,8 @@
 package proof
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -80,5 +82,45 @@ func TestProveFull(t *testing.T) {
 		if p.Proved || !strings.Contains(p.said(), `1 cheats pass on`) || proofFile(t, tasks[i]) != nil {
 			t.Errorf("%d: %+v", i, p)
 		}
+	}
+}
+
+// Images that tasks build on one that has a name are of one class; the same
+// files on another base are not.
+func TestProveByGround(t *testing.T) {
+	w := newWorld(t)
+	for _, name := range []string{"base", "other"} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "Dockerfile"), []byte("FROM host\nRUN mkdir /app && echo "+name+" >/app/base\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		im, err := w.build(t.Context(), job.BuildRequest{Dir: dir, Resolve: w.resolve})
+		if err != nil {
+			t.Fatal(err)
+		}
+		im.Name = name
+		if err := w.images.Put(im); err != nil {
+			t.Fatal(err)
+		}
+	}
+	on := func(name, base string) *task.Task {
+		return w.task(name, files{"tests/checks.toml": statePlan, "task.toml": strings.Replace(planTOML, "docker_image = \"host\"\n", "", 1),
+			"environment/Dockerfile": "FROM " + base + "\nRUN echo " + name + " >/app/own\n"})
+	}
+	w.level, w.gold = Full, 2
+	w.battery = Battery{Arms: func(string, *task.Task) ([]job.Arm, error) {
+		return []job.Arm{{Spec: "nothing", From: "command:true", Agent: command.New("true")}}, nil
+	}}
+	proofs, err := w.prove(t.Context(), "ground", on("a", "base"), on("b", "base"), on("c", "other"))
+	if err != nil || len(proofs) != 3 {
+		t.Fatalf("%d proofs, %v", len(proofs), err)
+	}
+	for i, p := range proofs {
+		if p.Level != Full || p.Attacks == nil || len(p.Attacks.Sampled) != 1 || p.Image == proofs[(i+1)%3].Image {
+			t.Errorf("%+v, %+v", p, p.Attacks)
+		}
+	}
+	if a, b, c := proofs[0].Class, proofs[1].Class, proofs[2].Class; a != b || a == c {
+		t.Errorf("classes %q, %q and %q", a, b, c)
 	}
 }

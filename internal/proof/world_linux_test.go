@@ -51,23 +51,25 @@ func newWorld(t *testing.T) *world {
 	return &world{t: t, images: st, lossy: &lossy{Backend: b}, host: host, dir: dir}
 }
 
+func (w *world) resolve(_ context.Context, ref string) (image.Image, error) {
+	if ref == image.HostName {
+		return w.host, nil
+	}
+	return w.images.Resolve(ref)
+}
+
+func (w *world) build(ctx context.Context, b job.BuildRequest) (image.Image, error) {
+	return dockerfile.Build(ctx, dockerfile.Options{Store: w.images, Backend: w.lossy.Backend, Dir: image.HostPath(b.Dir), Resolve: b.Resolve, Base: b.Base})
+}
+
 func (w *world) prove(ctx context.Context, name string, tasks ...*task.Task) ([]Proof, error) {
-	resolve := func(_ context.Context, ref string) (image.Image, error) {
-		if ref == image.HostName {
-			return w.host, nil
-		}
-		return w.images.Resolve(ref)
-	}
-	build := func(ctx context.Context, b job.BuildRequest) (image.Image, error) {
-		return dockerfile.Build(ctx, dockerfile.Options{Store: w.images, Backend: w.lossy.Backend, Dir: image.HostPath(b.Dir), Resolve: b.Resolve, Base: b.Base})
-	}
 	return Prove(ctx, Config{
 		Dir: filepath.Join(w.dir, name), Tasks: tasks, Concurrent: 2, Gold: w.gold, Level: w.level, Battery: w.battery, Leaks: true, Cache: image.HostPath(filepath.Join(w.dir, "lines")),
 		Arms: Arms{
 			Gold: job.Arm{Spec: "oracle", Agent: oracle.New()}, Idle: job.Arm{Spec: "nop", Agent: nop.New()},
 			Empty: job.Arm{Spec: "empty-diff", From: "command:true", Agent: command.New("touch x && rm x")},
 		},
-	}, job.Deps{Images: w.images, Backend: w.lossy, Resolve: resolve, Version: "test", Build: build, Env: func(string) (string, bool) { return "", false }})
+	}, job.Deps{Images: w.images, Backend: w.lossy, Resolve: w.resolve, Version: "test", Build: w.build, Env: func(string) (string, bool) { return "", false }})
 }
 
 // lossy is a backend whose sandboxes fail when tests are put into them.
