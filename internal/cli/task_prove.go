@@ -36,8 +36,8 @@ type taskProveCmd struct {
 }
 
 func (taskProveCmd) Help() string {
-	return `Gold must pass every time, doing nothing and an empty diff must fail, each in a fresh copy without a
-network. Checks that gold passes only sometimes are named; tests/quarantine.txt takes them out of a plan's lists.
+	return `Gold must pass every time, doing nothing and an empty diff must fail (where the machine's state is graded, an
+edit of the sources that means nothing, too), each in a fresh copy without a network. Checks that gold passes only sometimes are named; tests/quarantine.txt takes them out of a plan's lists.
 Gold may take at most half of the verifier's time and 80 % of the memory. Its lines must stand nowhere in the image's
 layers, in git's objects, archives or byte code. proof.json is written beside task.toml; it is no part of the task's
 digest. What is graded live or with network is never proved; a proof on the image "host" is a local one.
@@ -198,12 +198,18 @@ func (a *app) prove(ctx *boundCtx, r *rooms, tasks []*task.Task, o proveOptions)
 // emptyDiff works and leaves everything as it was.
 const emptyDiff = `touch .assay-empty-diff 2>/dev/null; rm -f .assay-empty-diff; ls -la`
 
+// harmlessEdit adds an empty line to every source file that it may write.
+const harmlessEdit = `find . \( -name .git -o -name node_modules \) -prune -o -type f \( -name '*.[chs]' -o -name '*.cc' -o -name '*.cpp' -o -name '*.cxx' \
+ -o -name '*.hh' -o -name '*.hpp' -o -name '*.go' -o -name '*.rs' -o -name '*.java' -o -name '*.py' -o -name '*.js' -o -name '*.ts' \) \
+ -exec sh -c 'for f; do [ ! -w "$f" ] || echo >>"$f"; done' sh {} + 2>/dev/null; true`
+
 // proofAgents are the arms of a proof.
 func proofAgents() proof.Arms {
 	return proof.Arms{
-		Gold:  job.Arm{Spec: "oracle", Agent: oracle.New()},
-		Idle:  job.Arm{Spec: "nop", Agent: nop.New()},
-		Empty: job.Arm{Spec: "empty-diff", From: "command:" + emptyDiff, Agent: command.New(emptyDiff)},
+		Gold:     job.Arm{Spec: "oracle", Agent: oracle.New()},
+		Idle:     job.Arm{Spec: "nop", Agent: nop.New()},
+		Empty:    job.Arm{Spec: "empty-diff", From: "command:" + emptyDiff, Agent: command.New(emptyDiff)},
+		Harmless: job.Arm{Spec: "harmless-edit", From: "command:" + harmlessEdit, Agent: command.New(harmlessEdit)},
 	}
 }
 

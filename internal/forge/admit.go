@@ -21,6 +21,7 @@ import (
 	"assay/internal/proof"
 	"assay/internal/repo"
 	"assay/task"
+	"assay/trial"
 )
 
 // Why a candidate is not admitted; the funnel counts by these words.
@@ -37,6 +38,8 @@ const (
 	whyGold      = "gold-fails"   // gold does not make it pass
 	whyUnproved  = "not-proved"   // the proof has another reason
 	whyLeak      = "leak"         // the solution can be read
+	whyLoose     = "loose"        // an edit that means nothing solves it
+	whyForgeable = "forgeable"    // no canary would tell a forged report from a real one
 	whyUnstable  = "unstable"     // gold passes only sometimes
 )
 
@@ -244,7 +247,7 @@ func (f *forge) trees(ctx context.Context, a *attempt, back Delta) error {
 
 // bare writes an attempt's directory for the first look.
 func (f *forge) bare(a *attempt) error {
-	a.plan, a.tests = f.openPlan(protect(f.healthy, f.cfg.Env.Workdir, f.testFiles, a.cand.Broken))
+	a.plan, a.tests = f.openPlan(protect(f.healthy, f.cfg.Env.Workdir, f.testsFor(a.cand), a.cand.Broken))
 	if err := a.placeTests(); err != nil {
 		return err
 	}
@@ -383,7 +386,7 @@ func (f *forge) final(a *attempt) error {
 	seen := a.whatWasSeen(f.cfg.Env)
 	failing, passing := a.lists.count()
 	chosen := f.chosen(a)
-	plan, files := planOf(&f.cfg.Env.Suite, a.lists, chosen, protect(f.healthy, f.cfg.Env.Workdir, f.testFiles, a.cand.Broken))
+	plan, files := planOf(&f.cfg.Env.Suite, a.lists, chosen, protect(f.healthy, f.cfg.Env.Workdir, f.testsFor(a.cand), a.cand.Broken))
 	for i := range plan.Commands {
 		limit := f.limit(plan.Commands[i].Name)
 		if !a.seen.hung { // else who leaves it broken waits for it, in every trial
@@ -415,7 +418,20 @@ func (f *forge) final(a *attempt) error {
 	}
 	a.facts["hints"] = min(f.cfg.Hints, len(a.cand.Statement.Hints))
 	a.facts["statement_words"] = len(strings.Fields(a.words))
+	if err := f.told(a); err != nil {
+		return err
+	}
 	return f.put(a, "prove")
+}
+
+// told refuses a fault or bug whose runners' word is all that there would be:
+// there are others, and cheats pass it. A commit of the past is not made again,
+// and stays, labelled; so does everything where no canaries are asked for.
+func (f *forge) told(a *attempt) error {
+	if f.cfg.Canaries <= 0 || len(a.cand.Tests) > 0 || a.plan.Evidence() != trial.SelfReported {
+		return nil
+	}
+	return reject(whyForgeable, "none of its failing tests has a canary; without any (--canaries 0) it would be admitted as %s", trial.SelfReported)
 }
 
 // recordFault keeps with the task what breaks its environment and what mends
@@ -533,6 +549,8 @@ func conclude(p proof.Proof) error {
 		why = whyUnstable
 	case strings.Contains(text, "the solution can be read"):
 		why = whyLeak
+	case strings.Contains(text, proof.Harmless):
+		why = whyLoose
 	case strings.Contains(text, "gold ended"):
 		why = whyGold
 	}

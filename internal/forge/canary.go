@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -44,11 +45,15 @@ func (f *forge) hunt(ctx context.Context) error {
 	}
 	h := draft.Hunt{Seed: int64(f.cfg.Seed), Tries: tries, Round: 2 * f.cfg.Concurrent, Image: map[string][]byte{}, Spread: true, Files: map[string]string{}}
 	for _, t := range f.cfg.Env.Suite.Tests {
-		if t.File != "" {
-			h.Files[t.Global()] = path.Join(f.cfg.Env.Workdir, t.File)
+		file := t.File
+		if file == "" {
+			file = moduleFile(t.ID, func(rel string) bool { return f.inSource[rel] })
+		}
+		if file != "" {
+			h.Files[t.Global()] = path.Join(f.cfg.Env.Workdir, file)
 		}
 	}
-	for _, rel := range f.testFiles {
+	for _, rel := range slices.Concat(f.testFiles, slices.Sorted(maps.Keys(f.inSource))) {
 		at := path.Join(f.cfg.Env.Workdir, rel)
 		if b, err := f.healthy.ReadFile(at, maxCanaryFile); err == nil {
 			h.Image[at] = b
@@ -115,6 +120,9 @@ func (f *forge) fitting(a *attempt, command string) []checks.Canary {
 	for _, k := range f.canaries[command] {
 		k.Breaks = slices.DeleteFunc(slices.Clone(k.Breaks), func(id string) bool { return !failing[id] && !passing[id] })
 		at, ok := a.graded(k.File)
+		if rel, _ := strings.CutPrefix(k.File, a.env.Workdir+"/"); f.inSource[rel] && a.cand.Grade != GradeState {
+			continue // the work may change that file, and its text would not be there
+		}
 		if len(k.Breaks) == 0 || !ok {
 			continue
 		}

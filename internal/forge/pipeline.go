@@ -239,7 +239,7 @@ func (f *forge) settle(o *outcome, d *feed, c Candidate, a *attempt, err error, 
 		return nil, fmt.Errorf("%s: candidate %s: %w", d.gen.Name(), c.Name, err)
 	}
 	rec := Record{Stage: StageRejected, Generator: d.gen.Name(), Name: c.Name, Why: no.why, Detail: no.detail, Built: built, Operators: c.Operators,
-		Bitten: built && (no.why == whyGold || no.why == whyUnproved || no.why == whyLeak || no.why == whyUnstable || no.why == whyVisible)}
+		Bitten: built && (no.why == whyGold || no.why == whyUnproved || no.why == whyLeak || no.why == whyUnstable || no.why == whyVisible || no.why == whyLoose || no.why == whyForgeable)}
 	if no.why == whyDuplicate {
 		d.dups++
 		return nil, nil
@@ -347,19 +347,27 @@ func (f *forge) prove(ctx context.Context, o *outcome) (int, error) {
 	}
 	defer os.RemoveAll(dir)
 	defer os.RemoveAll(filepath.Join(f.tmp, "prove"))
+	var provable []*attempt
 	var tasks []*task.Task
 	for _, a := range batch {
-		if err := f.final(a); err != nil {
-			return 0, fmt.Errorf("candidate %s: %w", a.cand.Name, err)
+		err := f.final(a)
+		kept, err := f.settle(o, o.of(a), a.cand, a, err, true)
+		if err != nil {
+			return 0, err
 		}
-		tasks = append(tasks, a.t)
+		if kept != nil {
+			provable, tasks = append(provable, a), append(tasks, a.t)
+		}
+	}
+	if len(tasks) == 0 {
+		return len(batch), nil
 	}
 	proofs, err := proof.Prove(ctx, proof.Config{Dir: filepath.Join(dir, "p"), Tasks: tasks, Level: proof.Quick, UID: f.uid(), Concurrent: f.cfg.Concurrent,
 		Arms: f.cfg.Arms, Leaks: true, Git: f.cfg.GitProgram, Cache: f.cfg.Lines}, f.cfg.Deps)
 	if err != nil {
 		return 0, err
 	}
-	for i, a := range batch {
+	for i, a := range provable {
 		if err := f.take(o, a, proofs[i]); err != nil {
 			return 0, err
 		}

@@ -62,6 +62,7 @@ type forge struct {
 
 	testFiles  []string // of the healthy image, relative to its working directory
 	isTest     map[string]bool
+	inSource   map[string]bool // sources that hold tests of their own, as Rust's do
 	steady     map[string]bool // stable tests that pass under the grader, by global id
 	shaky      map[string]bool // tests of the suite that are anything but stable
 	known      map[string]bool // every test of the suite
@@ -153,6 +154,9 @@ func (f *forge) prepare(ctx context.Context) (err error) {
 	}
 	for _, p := range f.testFiles {
 		f.isTest[p] = true
+	}
+	if f.inSource, err = testsInSource(f.healthy, env.Workdir, f.isTest); err != nil {
+		return err
 	}
 	for _, g := range f.cfg.Generators {
 		if d, ok := g.(Describer); ok {

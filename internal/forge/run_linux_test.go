@@ -3,6 +3,7 @@ package forge
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -61,6 +62,7 @@ func bugs(t *testing.T) *hand {
 			patch("in-the-tests", edit(t, w, "/app/tests/test_calc.py", "42", "43")),
 			patch("outside", Delta{{Path: "/etc/x", Type: image.TypeFile}}),
 			patch("hangs", edit(t, w, "/app/calc.py", "import config", "import time; time.sleep(10**6)")),
+			patch("alias", edit(t, w, "/app/calc.py", "biggest = largest", "biggest = total")), // no change of a literal breaks its test
 			patch("largest", edit(t, w, "/app/calc.py", "max(", "min(")),
 		}
 	}}
@@ -71,11 +73,16 @@ func faults(t *testing.T) *hand {
 		state := func(name string, d Delta) Candidate {
 			return Candidate{Name: name, Grade: GradeState, Broken: d, Statement: Statement{Title: "It fails", Body: "It no longer works.", Hints: []string{"Look at the settings."}}}
 		}
+		config, err := w.Tree.ReadFile("/app/config.py", 1<<20)
+		if err != nil {
+			t.Fatal(err)
+		}
 		moved := append(edit(t, w, "/app/settings.ini", "factor", "fact0r"), Edit{Path: "/opt/settings.bak", Type: image.TypeFile, Mode: 0o640, From: "/app/settings.ini"})
 		return []Candidate{
 			state("settings-missing", Delta{{Path: "/app/settings.ini"}}),
 			state("settings-renamed", moved),
 			state("shadowed", Delta{{Path: "/app/pathlib.py", Type: image.TypeFile, Mode: 0o644, Data: []byte("raise ImportError('not this one')\n")}}),
+			state("out-of-date", Delta{{Path: "/app/settings.made", Type: image.TypeFile, Mode: 0o644, Data: fmt.Appendf(nil, "%d\nfactor = 2\n", len(config))}}),
 		}
 	}}
 }
@@ -93,11 +100,14 @@ func TestForge(t *testing.T) {
 		t.Fatal(err)
 	}
 	b, f := rep.Generators["bugs"], rep.Generators["faults"]
-	if b.Proposed != 7 || b.Proved != 2 || b.Standing != 2 || b.Repeated != 1 || b.Bitten != 2 || f.Proved != 3 || f.Proposed != 3 || rep.Lost != 0 {
+	if b.Proposed != 8 || b.Proved != 2 || b.Standing != 2 || b.Repeated != 1 || b.Bitten != 3 || f.Proved != 3 || f.Proposed != 4 || rep.Lost != 0 {
 		t.Errorf("bugs %+v\nfaults %+v\nlost %d", b, f, rep.Lost)
 	}
-	if want := map[string]int{whyMasked: 1, whyMute: 1, whyProtected: 1, whyMalformed: 1, whyHangs: 1}; !maps.Equal(b.Rejected, want) {
+	if want := map[string]int{whyMasked: 1, whyMute: 1, whyProtected: 1, whyMalformed: 1, whyHangs: 1, whyForgeable: 1}; !maps.Equal(b.Rejected, want) {
 		t.Errorf("rejected %v, want %v", b.Rejected, want)
+	}
+	if want := map[string]int{whyLoose: 1}; !maps.Equal(f.Rejected, want) {
+		t.Errorf("rejected %v, want %v", f.Rejected, want)
 	}
 	names := w.names()
 	if want := []string{"tiny-header", "tiny-largest", "tiny-settings-missing", "tiny-settings-renamed", "tiny-shadowed"}; !slices.Equal(names, want) {

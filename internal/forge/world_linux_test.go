@@ -34,8 +34,9 @@ func TestMain(m *testing.M) {
 // tiny is a project with a suite of its own, on this machine's programs.
 func tiny() map[string]string {
 	return map[string]string{
-		"calc.py":      "import config\n\n\ndef total(rows):\n    \"\"\"The sum of the amounts in rows, without the header that may stand first.\"\"\"\n    amounts = [row['amount_of_this_row'] for row in rows if not row.get('header_of_the_table')]\n    return sum(amounts) * config.read('factor')\n\n\ndef largest(rows):\n    return max(row['amount_of_this_row'] for row in rows)\n",
-		"config.py":    "import pathlib\n\n\ndef read(key):\n    text = pathlib.Path(__file__).with_name('settings.ini').read_text()\n    return dict((k.strip(), int(v)) for k, v in (l.split('=') for l in text.splitlines()))[key]\n",
+		"calc.py": "import config\n\n\ndef total(rows):\n    \"\"\"The sum of the amounts in rows, without the header that may stand first.\"\"\"\n    amounts = [row['amount_of_this_row'] for row in rows if not row.get('header_of_the_table')]\n    return sum(amounts) * config.read('factor')\n\n\ndef largest(rows):\n    return max(row['amount_of_this_row'] for row in rows)\n\n\nbiggest = largest\n",
+		// Settings that were made before for a config.py of the size in the first line stand in for settings.ini.
+		"config.py":    "import pathlib\n\n\ndef read(key):\n    here = pathlib.Path(__file__)\n    text = here.with_name('settings.ini').read_text()\n    made = here.with_name('settings.made')\n    if made.exists():\n        size, rest = made.read_text().split('\\n', 1)\n        text = rest if int(size) == here.stat().st_size else text\n    return dict((k.strip(), int(v)) for k, v in (l.split('=') for l in text.splitlines()))[key]\n",
 		"settings.ini": "factor = 1\n",
 		"README":       "Sums of rows.\n",
 		"table.txt":    strings.Repeat("a row of the table\n", 400) + "the one in the middle\n" + strings.Repeat("another row\n", 400),
@@ -55,6 +56,9 @@ class Calc(unittest.TestCase):
 
     def test_largest(self):
         self.assertEqual(calc.largest([row(1), row(9), row(4)]), 9)
+
+    def test_alias(self):
+        self.assertIs(calc.largest, calc.biggest)
 
     def test_nothing(self):
         self.assertTrue(True)
@@ -129,7 +133,7 @@ func tinyEnvironment(t *testing.T, st *image.Store) *repo.Environment {
 		Command: checks.Command{Name: "unit", Run: run + "discover -s tests", Report: "unittest", Files: []string{"/logs/verifier/unit.log"}},
 		Select:  "cd tests && " + run + "{tests}", BaselineMillis: 500,
 	}}}
-	for _, id := range []string{"test_total", "test_header", "test_largest", "test_nothing"} {
+	for _, id := range []string{"test_total", "test_header", "test_largest", "test_alias", "test_nothing"} {
 		e.Suite.Tests = append(e.Suite.Tests, repo.Test{ID: "test_calc.Calc." + id, Command: "unit", File: "tests/test_calc.py", Stability: repo.Stable, Millis: 1})
 	}
 	return e
@@ -138,7 +142,8 @@ func tinyEnvironment(t *testing.T, st *image.Store) *repo.Environment {
 func testArms() proof.Arms {
 	return proof.Arms{
 		Gold: job.Arm{Spec: "oracle", Agent: oracle.New()}, Idle: job.Arm{Spec: "nop", Agent: nop.New()},
-		Empty: job.Arm{Spec: "empty-diff", From: "command:true", Agent: command.New("touch x && rm x")},
+		Empty:    job.Arm{Spec: "empty-diff", From: "command:true", Agent: command.New("touch x && rm x")},
+		Harmless: job.Arm{Spec: "harmless-edit", From: "command:echo", Agent: command.New("echo >>config.py")},
 	}
 }
 

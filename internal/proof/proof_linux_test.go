@@ -59,6 +59,8 @@ func TestProve(t *testing.T) {
 		t.Fatal(err)
 	}
 	built := "[environment]\nworkdir = \"/app\"\n[metadata.assay]\ngrade = \"patch\"\n"
+	state := strings.Replace(built, "patch", "state", 1)
+	const sources = "FROM host\nRUN mkdir /app && echo '/* main */' >/app/main.c\n"
 	tasks := []*task.Task{
 		sound,
 		w.task("gold-fails", files{"solution/solve.sh": "#!/bin/sh\n"}),
@@ -67,13 +69,17 @@ func TestProve(t *testing.T) {
 		w.task("live", files{"task.toml": taskTOML + "[verifier]\nenvironment_mode = \"shared\"\n"}),
 		w.task("broken", files{"task.toml": "[environment]\nworkdir = \"/app\"\n"}),
 		w.task("slow", files{"task.toml": taskTOML + "[verifier]\ntimeout_sec = 4\n", "tests/test.sh": testSh + "sleep 2.2\n"}),
+		w.task("loose", files{"task.toml": state, "environment/Dockerfile": sources, "tests/test.sh": "#!/bin/sh\nif [ \"$(cat /app/answer)\" = done ] || [ \"$(wc -l </app/main.c)\" -gt 1 ]; then echo 1; else echo 0; fi >/logs/verifier/reward.txt\n"}),
+		w.task("firm", files{"task.toml": state, "environment/Dockerfile": sources}),
 		w.task("leaky", files{"task.toml": built, "environment/Dockerfile": leaky, "solution/solve.sh": longSolve}),
 	}
 	why := map[string]string{"gold-fails": "gold ended fail (unsolved)", "nop-passes": "doing nothing ended pass", "nop-inconclusive": "doing nothing ended inconclusive (reward_missing)",
 		"live": "graded live", "broken": "neither Dockerfile nor docker_image", "slow": "% of the verifier's time",
-		"leaky": "the solution can be read: /var/cache/old/x holds 2 of 2 lines"}
+		"loose": "a harmless edit of the sources ended pass (solved) instead of fail", "leaky": "the solution can be read: /var/cache/old/x holds 2 of 2 lines"}
 	for _, x := range tasks[1:] {
-		stale(t, x)
+		if x.Name != "firm" {
+			stale(t, x)
+		}
 	}
 	proofs, err := w.prove(t.Context(), "prove", tasks...)
 	if err != nil || len(proofs) != len(tasks) {
@@ -90,7 +96,11 @@ func TestProve(t *testing.T) {
 		if d := cmp.Diff(&p, onDisk); d != "" {
 			t.Errorf("the proof on disk is another (-returned +read):\n%s", d)
 		}
-		if !p.Proved || p.V != 2 || p.Level != Quick || !p.Local || p.Digest != digest || p.Image == "" || p.By != "test" || len(p.Runs) != 4 || len(p.Reasons) != 0 || p.ProvedAt.IsZero() {
+		runs := 4
+		if p.Task == "firm" {
+			runs, digest = 5, p.Digest
+		}
+		if !p.Proved || p.V != 2 || p.Level != Quick || !p.Local || p.Digest != digest || p.Image == "" || p.By != "test" || len(p.Runs) != runs || len(p.Reasons) != 0 || p.ProvedAt.IsZero() {
 			t.Errorf("%+v", p)
 		}
 		if m := p.Modes; m.Backend != "ns" || m.UID == "" || m.Verifier != "sealed" || m.Network != "none" || m.VerifierNetwork != "none" {
@@ -106,7 +116,7 @@ func TestProve(t *testing.T) {
 			t.Error("a proof of another task's content counts")
 		}
 	}
-	if now, err := task.Digest(sound.Dir); err != nil || now != digest {
+	if now, err := task.Digest(sound.Dir); err != nil || now != proofs[0].Digest {
 		t.Errorf("the proof changed the task's digest: %s, %v", now, err)
 	}
 }

@@ -67,7 +67,8 @@ func (w *world) prove(ctx context.Context, name string, tasks ...*task.Task) ([]
 		Dir: filepath.Join(w.dir, name), Tasks: tasks, Concurrent: 2, Gold: w.gold, Level: w.level, Battery: w.battery, Leaks: true, Cache: image.HostPath(filepath.Join(w.dir, "lines")),
 		Arms: Arms{
 			Gold: job.Arm{Spec: "oracle", Agent: oracle.New()}, Idle: job.Arm{Spec: "nop", Agent: nop.New()},
-			Empty: job.Arm{Spec: "empty-diff", From: "command:true", Agent: command.New("touch x && rm x")},
+			Empty:    job.Arm{Spec: "empty-diff", From: "command:true", Agent: command.New("touch x && rm x")},
+			Harmless: job.Arm{Spec: "harmless-edit", From: "command:echo", Agent: command.New("[ ! -e main.c ] || echo >>main.c")},
 		},
 	}, job.Deps{Images: w.images, Backend: w.lossy, Resolve: w.resolve, Version: "test", Build: w.build, Env: func(string) (string, bool) { return "", false }})
 }
