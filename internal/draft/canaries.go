@@ -22,7 +22,7 @@ import (
 type Hunt struct {
 	Seed       int64
 	PerCommand int // wanted of each; zero: 3, and at least one of each test file and each fail-to-pass test
-	Tries      int // candidates that are run; zero: 60
+	Tries      int // candidates that are run, up to four times as many while a command has none; zero: 60
 	Round      int // of them in one job; zero: 8
 	// Image are files of the image, by their absolute paths, in which canaries
 	// are looked for as well.
@@ -70,8 +70,8 @@ func Canaries(ctx context.Context, t *task.Task, p *checks.Plan, h Hunt, c Confi
 			return nil, tried, err
 		}
 	}
-	for round := 0; tried < h.Tries; round++ {
-		batch := s.next(min(h.Round, h.Tries-tried))
+	for round := 0; tried < s.limit(); round++ {
+		batch := s.next(min(h.Round, s.limit()-tried))
 		if len(batch) == 0 {
 			break
 		}
@@ -158,6 +158,15 @@ func (s *search) offer(name string, b []byte) {
 		s.files = append(s.files, name)
 		s.queue[name], s.content[name] = all, b
 	}
+}
+
+// limit is how many candidates are run: without any canary a command's reports
+// are as good as its word, so the first is worth more than all that follow.
+func (s *search) limit() int {
+	if slices.ContainsFunc(s.hopes, func(c string) bool { return len(s.caught[c]) == 0 }) {
+		return 4 * s.hunt.Tries
+	}
+	return s.hunt.Tries
 }
 
 // wants reports whether a file's canaries are still looked for: it has none, or

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -164,7 +165,8 @@ func parts(id string) []string {
 }
 
 // stretches are the tests of a file, by the names of ids; a name that stands
-// there twice is nobody's.
+// there twice is nobody's. A test that is called like the file, as a program of
+// CTest's is, has it whole.
 func stretches(file string, content []byte, ids map[string][]string) []*stretch {
 	all := beginnings(content)
 	byName := map[string]int{}
@@ -175,9 +177,15 @@ func stretches(file string, content []byte, ids map[string][]string) []*stretch 
 			byName[b.name] = i
 		}
 	}
+	stem := strings.TrimSuffix(path.Base(file), path.Ext(file))
+	whole := &stretch{file: file, to: len(content), ids: map[string][]string{}}
 	found := map[int]*stretch{}
 	for command, list := range ids {
 		for _, id := range list {
+			if id == stem {
+				whole.ids[command] = []string{id}
+				continue
+			}
 			for _, name := range parts(id) {
 				i, ok := byName[name]
 				if !ok {
@@ -201,6 +209,9 @@ func stretches(file string, content []byte, ids map[string][]string) []*stretch 
 		}
 	}
 	var out []*stretch
+	if len(whole.ids) > 0 {
+		out = append(out, whole)
+	}
 	for _, st := range found {
 		out = append(out, st)
 	}

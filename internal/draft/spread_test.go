@@ -27,6 +27,8 @@ func TestStretches(t *testing.T) {
 			map[string]string{"tests/t.rs[t] plain": "plain_()", "tests/t.rs[t] m::deep": "deep_()"}, ""},
 		{"ATest.java", "class ATest {\n    @Test\n    public void adds() throws Exception {\n        adding();\n    }\n\n    private static int help(int x) {\n        helping();\n    }\n}\n",
 			map[string]string{"org.a.ATest::adds": "adding()", "org.a.ATest::adds{int}[1]": "adding()"}, "helping()"},
+		{"parse_hex4.c", "static void all(void) {\n    hex();\n}\nint main(void) {\n    all();\n}\n",
+			map[string]string{"parse_hex4": "hex()", "parse_number": "", "main": "all()"}, ""},
 	} {
 		for id, want := range c.want {
 			got := ""
