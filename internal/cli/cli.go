@@ -87,6 +87,9 @@ func Main(args []string, w World) int {
 	if stop := guard(func() { kctx, err = parser.Parse(args[1:]) }); stop {
 		return code
 	}
+	if err == nil {
+		err = repeated(kctx)
+	}
 	if err != nil {
 		a.fail(&g, usage(err))
 		return exitUsage
@@ -98,6 +101,23 @@ func Main(args []string, w World) int {
 		return a.fail(&g, err)
 	}
 	return exitDone
+}
+
+// repeated refuses a flag with one value that has two: the first would go
+// unheard, with all the tasks that it names.
+func repeated(ctx *kong.Context) error {
+	given := map[*kong.Flag]bool{}
+	for _, p := range ctx.Path {
+		f := p.Flag
+		if f == nil || p.Resolved || f.IsBool() || f.IsCounter() || f.IsCumulative() {
+			continue
+		}
+		if given[f] {
+			return fmt.Errorf("--%s is given twice, and takes one value", f.Name)
+		}
+		given[f] = true
+	}
+	return nil
 }
 
 type exited struct{}

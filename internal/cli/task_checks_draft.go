@@ -204,13 +204,13 @@ type checksCanariesCmd struct {
 	Path  string `arg:"" help:"Task directory."`
 	Seed  int64  `default:"1" placeholder:"N" help:"Of the order in which candidates are tried."`
 	Each  int    `default:"3" placeholder:"N" help:"Canaries wanted of each command; each test file and fail-to-pass test gets one at least."`
-	Tries int    `default:"60" placeholder:"N" help:"Candidates that are run at most."`
+	Tries int    `default:"60" placeholder:"N" help:"Runs with candidates at most; four times as many while a command has no canary."`
 	draftFlags
 }
 
 func (checksCanariesCmd) Help() string {
-	return `Changes literals in the assertions of the test files (numbers, texts, truth values), one at a time, and runs each with the
-gold solution in a fresh copy. Kept are those with which some of the expected tests fail and no other test changes; they
+	return `Changes literals in the assertions of the test files (numbers, texts, truth values), in all fail-to-pass tests at the same
+time, then one at a time, and runs them with the gold solution in a fresh copy. Kept are those with which some of the expected tests fail and no other test changes; they
 are written into the plan. Test files may be of Python, JavaScript, TypeScript, Go, Rust, Java, Kotlin, C, C++, shell or
 Perl. Canaries that the plan has stay.
 
@@ -235,7 +235,7 @@ func (c *checksCanariesCmd) Run(ctx *boundCtx, a *app, g *grammar) error {
 	}
 	defer done()
 	cfg.Step = s.step
-	caught, tried, err := draft.Canaries(ctx, t, s.plan, draft.Hunt{Seed: c.Seed, PerCommand: c.Each, Tries: c.Tries}, cfg, deps)
+	caught, tried, err := draft.Canaries(ctx, t, s.plan, draft.Hunt{Seed: c.Seed, PerCommand: c.Each, Tries: c.Tries, Spread: true}, cfg, deps)
 	if err != nil {
 		return err
 	}
@@ -270,7 +270,7 @@ func (c *checksCanariesCmd) tell(a *app, g *grammar, caught []draft.Caught, trie
 			}
 			continue
 		}
-		fmt.Fprintf(a.Stdout, "%s: %d canaries, of %d candidates that were tried\n", k.Command, len(k.Canaries), tried)
+		fmt.Fprintf(a.Stdout, "%s: %d canaries, after %d runs with candidates\n", k.Command, len(k.Canaries), tried)
 		for _, f := range k.Files {
 			fmt.Fprintf(a.Stdout, "  none in tests/%s\n", shown(f))
 		}

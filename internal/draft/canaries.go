@@ -27,8 +27,8 @@ type Hunt struct {
 	// Image are files of the image, by their absolute paths, in which canaries
 	// are looked for as well.
 	Image map[string][]byte
-	// Spread tries one of every test at the same time before it tries them one by
-	// one, for plans of many tests of which each should have one.
+	// Spread tries one of every test at the same time, of the fail-to-pass tests
+	// where there are any, before it tries them one by one.
 	Spread bool
 	// Files say in which file a test is, as it is called here, by "COMMAND:ID".
 	Files map[string]string

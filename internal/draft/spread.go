@@ -21,7 +21,7 @@ import (
 // half of the candidates, another half each time, so a few runs tell what each
 // of them breaks, and show when one breaks a test that it is not in.
 func (s *search) spread(ctx context.Context, t *task.Task, c Config, deps job.Deps) (tried int, err error) {
-	all := s.everywhere()
+	all := s.wanting(s.everywhere())
 	c.every = true
 	some, parted := half, false
 	for round := 0; tried < s.hunt.Tries; round++ {
@@ -249,6 +249,23 @@ func (s *search) everywhere() []*stretch {
 		all = append(all, own...)
 	}
 	return all
+}
+
+// wanting are those of fail-to-pass tests that no canary breaks, where the plan
+// has fail-to-pass tests, and all others where it has none.
+func (s *search) wanting(all []*stretch) []*stretch {
+	if !slices.ContainsFunc(s.plan.Expected(), func(k checks.Check) bool { return !k.PassToPass }) {
+		return all
+	}
+	return slices.DeleteFunc(all, func(st *stretch) bool {
+		for command, ids := range st.ids {
+			bare := s.bare(command)
+			if slices.ContainsFunc(ids, func(id string) bool { return slices.Contains(bare, id) }) {
+				return false
+			}
+		}
+		return true
+	})
 }
 
 // oneEach takes a candidate of each test that has none yet, as many as a command

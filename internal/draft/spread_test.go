@@ -130,3 +130,35 @@ func setOf(ids []string) map[string]bool {
 	}
 	return m
 }
+
+// Where a plan says which tests have to be made pass, those are wanted that no
+// canary breaks; where it does not, all.
+func TestSpreadWantsWhatFails(t *testing.T) {
+	text := "def test_a():\n    assert f(1) == 1\n\ndef test_b():\n    assert f(2) == 2\n\ndef test_c():\n    assert f(3) == 3\n"
+	for _, c := range []struct {
+		failing, broken []string
+		want            []string
+	}{
+		{nil, nil, []string{"t.py::test_a", "t.py::test_b", "t.py::test_c"}},
+		{[]string{"t.py::test_a", "t.py::test_c"}, nil, []string{"t.py::test_a", "t.py::test_c"}},
+		{[]string{"t.py::test_a", "t.py::test_c"}, []string{"t.py::test_a"}, []string{"t.py::test_c"}},
+		{[]string{"t.py::test_a"}, []string{"t.py::test_a"}, nil},
+	} {
+		all := []string{"t.py::test_a", "t.py::test_b", "t.py::test_c"}
+		k := checks.Command{Name: "unit", Report: "pytest-log", FailToPass: c.failing}
+		k.PassToPass = slices.DeleteFunc(slices.Clone(all), func(id string) bool { return slices.Contains(c.failing, id) })
+		s := &search{plan: &checks.Plan{Version: 1, Commands: []checks.Command{k}}, hopes: []string{"unit"}, content: map[string][]byte{}, queue: map[string][]checks.Canary{},
+			caught: map[string][]checks.Canary{}, lists: map[string]map[string]bool{"unit": setOf(all)}}
+		if c.broken != nil {
+			s.caught["unit"] = []checks.Canary{{File: "t.py", Breaks: c.broken}}
+		}
+		s.offer("t.py", []byte(text))
+		var got []string
+		for _, st := range s.wanting(s.everywhere()) {
+			got = append(got, st.ids["unit"]...)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("failing %q, broken %q: %q, want %q", c.failing, c.broken, got, c.want)
+		}
+	}
+}

@@ -21,7 +21,6 @@ import (
 	"assay/internal/proof"
 	"assay/internal/repo"
 	"assay/task"
-	"assay/trial"
 )
 
 // Why a candidate is not admitted; the funnel counts by these words.
@@ -428,10 +427,10 @@ func (f *forge) final(a *attempt) error {
 // there are others, and cheats pass it. A commit of the past is not made again,
 // and stays, labelled; so does everything where no canaries are asked for.
 func (f *forge) told(a *attempt) error {
-	if f.cfg.Canaries <= 0 || len(a.cand.Tests) > 0 || a.plan.Evidence() != trial.SelfReported {
+	if f.cfg.Canaries <= 0 || len(a.cand.Tests) > 0 || !a.plan.SelfReported() {
 		return nil
 	}
-	return reject(whyForgeable, "none of its failing tests has a canary; without any (--canaries 0) it would be admitted as %s", trial.SelfReported)
+	return reject(whyForgeable, "none of its failing tests has a canary; without any (--canaries 0) it would be admitted as self-reported")
 }
 
 // recordFault keeps with the task what breaks its environment and what mends

@@ -77,6 +77,9 @@ func (p *Plan) Evidence() trial.Evidence {
 	return weakest
 }
 
+// SelfReported reports whether a verdict could rest on the runner's word alone.
+func (p *Plan) SelfReported() bool { return p.Evidence() == trial.SelfReported }
+
 // Wishes lists what a plan leaves to be wished.
 func (p *Plan) Wishes() []Wish {
 	var all []Wish
