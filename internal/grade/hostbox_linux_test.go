@@ -262,7 +262,11 @@ func (p *hostProcess) Wait(ctx context.Context) (sandbox.Exit, error) {
 }
 
 func (p *hostProcess) Close() error {
-	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) // it may be gone
+	select {
+	case <-p.done: // its number may be another's by now
+	default:
+		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
+	}
 	<-p.done
 	p.out[0].Close()
 	p.out[1].Close()
