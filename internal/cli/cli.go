@@ -103,13 +103,14 @@ func Main(args []string, w World) int {
 	return exitDone
 }
 
-// repeated refuses a flag with one value that has two: the first would go
-// unheard, with all the tasks that it names.
+// repeated refuses two values of a flag tagged "once". Of others the last one
+// holds, so that a command line can be corrected at its end; of these the first
+// would go unheard, with all the tasks that it names.
 func repeated(ctx *kong.Context) error {
 	given := map[*kong.Flag]bool{}
 	for _, p := range ctx.Path {
 		f := p.Flag
-		if f == nil || p.Resolved || f.IsBool() || f.IsCounter() || f.IsCumulative() {
+		if f == nil || p.Resolved || !f.Tag.Has("once") {
 			continue
 		}
 		if given[f] {

@@ -19,7 +19,7 @@ type exportCmd struct {
 	Model  string `placeholder:"NAME" help:"Only this model_name_or_path, where a job has several."`
 	Rep    int    `name:"attempt" default:"1" placeholder:"N" help:"Which attempt at each task, where there are several."`
 	RunID  string `name:"run-id" placeholder:"NAME" help:"SWE-bench's name of the run. Default: the job's."`
-	Tasks  string `short:"p" placeholder:"PATH" help:"The data set's tasks, so that a summary names those without a prediction."`
+	Tasks  string `short:"p" once:"" placeholder:"PATH" help:"The data set's tasks, so that a summary names those without a prediction."`
 }
 
 func (exportCmd) Help() string {

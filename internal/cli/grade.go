@@ -20,7 +20,7 @@ const goldPredictions = "gold"
 
 type gradeCmd struct {
 	Predictions string        `required:"" placeholder:"FILE" help:"Predictions: SWE-bench's .json or .jsonl, mini-swe-agent's preds.json, EvalPlus's or HumanEval's samples.jsonl; or the word gold."`
-	Path        string        `short:"p" required:"" placeholder:"PATH" help:"The tasks that they are for: a task directory, or a directory of them."`
+	Path        string        `short:"p" once:"" required:"" placeholder:"PATH" help:"The tasks that they are for: a task directory, or a directory of them."`
 	Concurrent  int           `short:"n" default:"4" placeholder:"N" help:"Trials at once."`
 	Out         string        `short:"o" default:"${jobs}" placeholder:"DIR" help:"Folder of jobs."`
 	JobName     string        `name:"job-name" placeholder:"NAME" help:"The job is DIR/NAME. Default: the time."`

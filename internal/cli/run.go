@@ -13,7 +13,7 @@ import (
 )
 
 type runCmd struct {
-	Path       string        `short:"p" placeholder:"PATH" help:"A task directory, or a directory of them (one level; dot names ignored)."`
+	Path       string        `short:"p" once:"" placeholder:"PATH" help:"A task directory, or a directory of them (one level; dot names ignored)."`
 	Dataset    string        `short:"d" placeholder:"NAME@VERSION" help:"A data set of a registry, instead of -p: its tasks are fetched once, by git. Without a version: head, else the highest."`
 	Registry   string        `name:"registry" placeholder:"FILE|URL" help:"The registry of -d, in Harbor's form. Default: Harbor's own."`
 	Config     string        `short:"c" placeholder:"FILE" help:"A job as a file: arms that differ in more than agent and model (see docs/job-files.md), or Harbor's job configuration (.yaml). Flags win over it."`
