@@ -37,7 +37,8 @@ type taskProveCmd struct {
 
 func (taskProveCmd) Help() string {
 	return `Gold must pass every time, doing nothing and an empty diff must fail (where the machine's state is graded, an
-edit of the sources that means nothing, too), each in a fresh copy without a network. Checks that gold passes only sometimes are named; tests/quarantine.txt takes them out of a plan's lists.
+edit of the sources that means nothing, too), each in a fresh copy without a network. Checks that gold passes only
+sometimes are named; tests/quarantine.txt takes them out of a plan's lists.
 Gold may take at most half of the verifier's time and 80 % of the memory. Its lines must stand nowhere in the image's
 layers, in git's objects, archives or byte code. proof.json is written beside task.toml; it is no part of the task's
 digest. What is graded live or with network is never proved; a proof on the image "host" is a local one.

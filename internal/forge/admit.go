@@ -423,8 +423,8 @@ func (f *forge) final(a *attempt) error {
 	return f.put(a, "prove")
 }
 
-// told refuses a fault or bug whose runners' word is all that there would be:
-// there are others, and cheats pass it. A commit of the past is not made again,
+// told refuses a fault or bug for whose tests the runner's word is all that
+// there would be: cheats pass it, and there are others to take. A commit of the past is not made again,
 // and stays, labelled; so does everything where no canaries are asked for.
 func (f *forge) told(a *attempt) error {
 	if f.cfg.Canaries <= 0 || len(a.cand.Tests) > 0 || !a.plan.SelfReported() {
@@ -548,7 +548,7 @@ func conclude(p proof.Proof) error {
 		why = whyUnstable
 	case strings.Contains(text, "the solution can be read"):
 		why = whyLeak
-	case strings.Contains(text, proof.Harmless):
+	case strings.Contains(text, proof.Harmless+" ended pass") && !strings.Contains(text, "doing nothing ended pass"):
 		why = whyLoose
 	case strings.Contains(text, "gold ended"):
 		why = whyGold
