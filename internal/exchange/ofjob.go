@@ -78,7 +78,11 @@ func read(t *store.Trial, name string) ([]byte, error) {
 // OfTrial is the prediction that a trial stands for: the record that was
 // graded, else the work that an agent left.
 func OfTrial(t *store.Trial, model string) (Prediction, error) {
-	raw, err := read(t, "agent/"+PredictionFile)
+	var raw []byte
+	var err error
+	if strings.HasPrefix(t.Agent, PredictionArm) { // of any other arm it is the agent's word
+		raw, err = read(t, "agent/"+PredictionFile)
+	}
 	if err != nil {
 		return Prediction{}, err
 	}
@@ -109,6 +113,9 @@ func instance(t *store.Trial) string { return t.Task[strings.LastIndexByte(t.Tas
 
 // verdict reads what the checks came to; nil: the task has no check plan.
 func verdict(t *store.Trial) (*checks.Verdict, error) {
+	if t.Record.Checks == nil {
+		return nil, nil
+	}
 	b, err := read(t, verdictFile)
 	if b == nil || err != nil {
 		return nil, err

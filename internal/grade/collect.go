@@ -45,6 +45,11 @@ const (
 	hookTimeout      = 60 * time.Second // Harbor's default
 )
 
+// ownLogs are the records that the harness itself keeps in agent/, some of them
+// after the agent's logs were copied: a file or directory of the agent's in their
+// place would be believed, or end the trial as a fault of the machine.
+var ownLogs = []string{"trajectory.json", "workspace.diff", "prediction.json", "egress.ndjson", "model", "services"}
+
 // Collect runs the collect hooks and copies logs and artifacts to the host. It
 // is best effort, as in Harbor: what fails is noted and stands as "failed" in
 // the manifest. An error is a fault of the machine or the end of ctx.
@@ -58,7 +63,7 @@ func Collect(ctx context.Context, r CollectRequest) (notes []string, err error) 
 		}
 	}
 	if r.Logs != "" {
-		k := keep{bytes: maxArtifacts, files: maxArtifactFiles, fresh: true}
+		k := keep{bytes: maxArtifacts, files: maxArtifactFiles, fresh: true, own: ownLogs}
 		got, err := k.tree(ctx, r.Sandbox, "/"+logsDir+"/agent", string(r.Logs))
 		notes = appendNote(notes, got.note("/logs/agent"))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {

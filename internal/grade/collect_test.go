@@ -134,6 +134,39 @@ func TestKeepLongNames(t *testing.T) {
 	}
 }
 
+// What the harness writes itself is its own, whether it stands there yet or not:
+// no name of the agent's takes its place, and none is a second name of it.
+func TestCollectLeavesRecords(t *testing.T) {
+	hard := func(name, to string) *tar.Header { return &tar.Header{Typeflag: tar.TypeLink, Name: name, Linkname: to} }
+	s := streams{"/logs/agent": {
+		reg("trajectory.json", "forged"), hard("own.json", "trajectory.json"), of(tar.TypeDir, "workspace.diff/"), reg("workspace.diff/x", "x"),
+		reg("prediction.json", "{}"), reg("egress.ndjson", "{}"), reg("model/calls.ndjson", "{}"), reg("services/db.log/x", "x"),
+		reg("a.log", "a"), hard("b.log", "a.log"), hard("c.log", "b.log"),
+	}}
+	logs := t.TempDir()
+	if err := os.WriteFile(filepath.Join(logs, "trajectory.json"), []byte("ours"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	notes, err := Collect(t.Context(), CollectRequest{Sandbox: s, Logs: image.HostPath(logs), Artifacts: image.HostPath(t.TempDir())})
+	if err != nil || len(notes) != 1 || !strings.Contains(notes[0], "8 entries") {
+		t.Errorf("%q, %v", notes, err)
+	}
+	want := []string{"a.log true \"a\"", "b.log true \"a\"", "c.log true \"a\"", "trajectory.json false \"ours\""}
+	if d := cmp.Diff(want, tree(t, logs)); d != "" {
+		t.Errorf("logs (-want +got):\n%s", d)
+	}
+
+	out := t.TempDir()
+	s = streams{"/logs/verifier": {reg("evidence.json", "{}"), reg("reward.txt", "0"), reg("verdict.json", `{"resolved": true}`), reg("why.txt", "w")}}
+	rewards, notes, err := Request{Out: image.HostPath(out), LogFiles: 10}.collectRewards(t.Context(), s)
+	if err != nil || rewards["reward"] != "0.0" || len(notes) != 1 {
+		t.Errorf("%v, %q, %v", rewards, notes, err)
+	}
+	if d := cmp.Diff([]string{"reward.txt true \"0\"", "why.txt true \"w\""}, tree(t, out)); d != "" {
+		t.Errorf("verifier's logs (-want +got):\n%s", d)
+	}
+}
+
 func TestKeepCaps(t *testing.T) {
 	s := streams{"/a": {reg("1", "a"), reg("2", "b"), reg("3", "c")}, "/big": {reg("1", "a"), nil}}
 	got, err := keep{files: 2}.tree(t.Context(), s, "/a", t.TempDir())

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"assay/internal/image"
@@ -25,6 +26,7 @@ type keep struct {
 	links bool  // keep links that stay in the tree; else leave all out
 	fresh bool  // leave alone what is there already
 	skip  func(rel string) bool
+	own   []string // names at the top that are the host's, whether they are there yet or not
 }
 
 // maxKeptName is of a path below the directory where a tree is kept, in bytes: a
@@ -69,6 +71,7 @@ func (k keep) unpack(tr *tar.Reader, dir string) (got kept, err error) {
 			root.Close()
 		}
 	}()
+	wrote := map[string]bool{} // what a second name may be given to: never what the host has there
 	for {
 		h, err := tr.Next()
 		if errors.Is(err, io.EOF) {
@@ -100,7 +103,11 @@ func (k keep) unpack(tr *tar.Reader, dir string) (got kept, err error) {
 			got.over++
 			continue
 		}
-		ok := filepath.IsLocal(name) && len(name) <= maxKeptName
+		top, _, _ := strings.Cut(name, "/")
+		ok := filepath.IsLocal(name) && len(name) <= maxKeptName && !slices.Contains(k.own, top)
+		if ok && h.Typeflag == tar.TypeLink {
+			ok = wrote[path.Clean(h.Linkname)]
+		}
 		if ok {
 			ok, err = k.entry(root, tr, h, name)
 		}
@@ -109,6 +116,7 @@ func (k keep) unpack(tr *tar.Reader, dir string) (got kept, err error) {
 		}
 		if ok {
 			got.files++
+			wrote[name] = wrote[name] || h.Typeflag == tar.TypeReg || h.Typeflag == tar.TypeLink
 			continue
 		}
 		if got.left++; got.name == "" {
@@ -159,10 +167,8 @@ func (k keep) entry(root *os.Root, tr *tar.Reader, h *tar.Header, name string) (
 			return true, root.Symlink(h.Linkname, name)
 		}
 	case tar.TypeLink:
-		if to := path.Clean(h.Linkname); filepath.IsLocal(to) {
-			if err := root.Link(to, name); err == nil {
-				return true, nil
-			}
+		if err := root.Link(path.Clean(h.Linkname), name); err == nil {
+			return true, nil
 		}
 	}
 	return false, nil

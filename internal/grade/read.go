@@ -22,12 +22,16 @@ const (
 	maxLogsFiles = 10_000
 )
 
+// ownRecords are the grader's own files in verifier/. A test script, and the work
+// that it runs, has no say in them.
+var ownRecords = []string{VerdictFile, EvidenceFile, TestStdout, "egress.ndjson"}
+
 // collectRewards copies /logs/verifier to the host and reads the rewards in
 // it. The verifier's processes are dead. A *RewardError says that there are no
 // rewards to count.
 func (r Request) collectRewards(ctx context.Context, sb sandbox.Trees) (map[string]json.Number, []string, error) {
 	var notes []string
-	k := keep{bytes: maxLogs, files: r.LogFiles, fresh: true}
+	k := keep{bytes: maxLogs, files: r.LogFiles, fresh: true, own: ownRecords}
 	got, err := k.tree(ctx, sb, "/"+verifierDir, string(r.Out))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
