@@ -227,7 +227,11 @@ func (a *attempt) step(ctx context.Context, i int) (goOn bool, err error) {
 	if err := a.allow(i); err != nil {
 		return false, err
 	}
-	if err := a.do(trial.PhaseSetup, brief.Step, func() error { return a.setUpStep(ctx, i, key) }); err != nil {
+	var spoilt *spoiltError
+	if err := a.do(trial.PhaseSetup, brief.Step, func() error { return a.setUpStep(ctx, i, key) }); errors.As(err, &spoilt) {
+		a.spoil(brief.Step, err.Error())
+		return false, nil
+	} else if err != nil {
 		return false, err
 	}
 	defer a.hangUp()

@@ -248,6 +248,7 @@ func (a *attempt) gradeAgain(ctx context.Context) error {
 	a.findSeal()
 	a.given = givenDirs(t)
 	old := a.r.job.TrialDir(a.p.name)
+	goOn := true
 	for i, state := range a.rec.EndState {
 		key := t.Key(i)
 		for _, d := range []string{"verifier", "artifacts"} {
@@ -265,9 +266,15 @@ func (a *attempt) gradeAgain(ctx context.Context) error {
 			return err
 		}
 		a.ended = append(a.ended, stepEnd{step: key.Step, agent: end, verdict: &v, spanV: between(begin, time.Now())})
-		if !a.goOn(key, v) {
+		if goOn = a.goOn(key, v); !goOn {
 			break
 		}
+	}
+	if next := len(a.rec.EndState); goOn && next < len(t.Steps) {
+		if a.rec.Fault == trial.FaultTask {
+			return &goneError{fmt.Sprintf("step %s could not be set up; run it again: assay job resume --rerun %s", t.Key(next).Step, a.p.name)}
+		}
+		a.spoil(t.Key(next).Step, "")
 	}
 	return a.conclude()
 }

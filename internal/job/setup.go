@@ -23,7 +23,6 @@ import (
 
 // setUp makes the agent's sandbox and what every step finds in it.
 func (a *attempt) setUp(ctx context.Context) error {
-	t := a.p.task
 	spec := a.spec(a.image)
 	spec.Network = a.network()
 	spec.Limits.MemBytes = a.allowed(spec.Limits.MemBytes)
@@ -58,6 +57,12 @@ func (a *attempt) setUp(ctx context.Context) error {
 	if o, ok := sb.(sandbox.Outlet); ok {
 		a.rec.Modes.Outlet = o.Outlet()
 	}
+	return a.furnish(ctx)
+}
+
+// furnish puts in place what the first step finds in its sandbox.
+func (a *attempt) furnish(ctx context.Context) error {
+	t := a.p.task
 	if err := a.putFiles(ctx); err != nil {
 		return err
 	}
@@ -68,10 +73,7 @@ func (a *attempt) setUp(ctx context.Context) error {
 			return &endError{trial.CauseTaskMalformed, err}
 		}
 	}
-	if err := a.healthy(ctx, t.Config.Environment.Healthcheck); err != nil {
-		return err
-	}
-	return nil
+	return a.healthy(ctx, t.Config.Environment.Healthcheck)
 }
 
 // spec describes a sandbox of this trial on img.
@@ -223,19 +225,8 @@ func (a *attempt) setUpStep(ctx context.Context, i int, key task.Key) error {
 			return err
 		}
 	}
-	if t.MultiStep() {
-		if err := a.stepWorkdir(ctx, i); err != nil {
-			return err
-		}
-		if err := a.healthy(ctx, t.Config.Steps[i].Healthcheck); err != nil {
-			return err
-		}
-	}
-	if i > 0 && len(a.needs[i].Files) > 0 {
-		var buf bytes.Buffer
-		if err := a.putAgentFiles(ctx, tar.NewWriter(&buf), &buf, i); err != nil {
-			return err
-		}
+	if err := a.furnishStep(ctx, i); err != nil {
+		return a.spoiltBy(ctx, i, err)
 	}
 	if err := a.dial(ctx, i, key.Step); err != nil {
 		return err
@@ -247,6 +238,23 @@ func (a *attempt) setUpStep(ctx context.Context, i int, key task.Key) error {
 		return &endError{trial.CauseUnsupported, fmt.Errorf("task %s has no solution for agent %s to run", t.Name, a.p.arm.Spec)}
 	}
 	return a.putSolution(ctx, key)
+}
+
+// furnishStep puts in place what a step brings for whoever works on it.
+func (a *attempt) furnishStep(ctx context.Context, i int) error {
+	if t := a.p.task; t.MultiStep() {
+		if err := a.stepWorkdir(ctx, i); err != nil {
+			return err
+		}
+		if err := a.healthy(ctx, t.Config.Steps[i].Healthcheck); err != nil {
+			return err
+		}
+	}
+	if i > 0 && len(a.needs[i].Files) > 0 {
+		var buf bytes.Buffer
+		return a.putAgentFiles(ctx, tar.NewWriter(&buf), &buf, i)
+	}
+	return nil
 }
 
 // putSolution is the job's part of the oracle: the agent itself never holds

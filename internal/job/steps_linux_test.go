@@ -110,6 +110,39 @@ func TestStepsInOneSandbox(t *testing.T) {
 	w.want(w.one(arm, w.task("bad-setup", all)), trial.CauseTaskUnhealthy, "status 4")
 }
 
+// Whoever leaves a tree on which the next step cannot be set up has not solved
+// it, now and when it is graded again; a task that cannot be set up at all stays
+// the task's fault.
+func TestSpoiltStep(t *testing.T) {
+	w := newWorld(t)
+	all := steps("", "one", "two")
+	all["steps/one/tests/test.sh"] = "#!/bin/sh\necho 1 >/logs/verifier/reward.txt\n"
+	all["steps/two/tests/test.sh"] = all["steps/one/tests/test.sh"]
+	all["steps/two/workdir/setup.sh"] = "echo here >mark\n"
+	all["steps/two/workdir/data.txt"] = "data\n"
+	x := w.task("x", all)
+	for _, spoil := range []string{"mkdir mark", "mkdir -p data.txt/x", "mkdir setup.sh"} {
+		arm := Arm{Spec: spoil, Agent: acts{name: "spoiler", run: func(ctx context.Context, s agent.Session) (agent.Report, error) {
+			_, err := look(ctx, s, spoil)
+			return agent.Report{}, err
+		}}}
+		c := w.config(strings.NewReplacer(" ", "", "/", "").Replace(spoil), []Arm{arm}, x)
+		_, v := w.run(c)
+		tr := v.Trials[0]
+		w.want(tr, trial.CauseUnsolved, "")
+		if tr.Reward == nil || *tr.Reward != 0.5 || !strings.Contains(strings.Join(tr.Record.Notes, "\n"), "step two cannot be set up") {
+			t.Errorf("%s: reward %v, %q", spoil, tr.Reward, tr.Record.Notes)
+		}
+		again, err := Regrade(t.Context(), c, nil, w.deps(), nil)
+		if err != nil || len(again) != 1 || again[0].Skipped != "" || again[0].Cause != trial.CauseUnsolved {
+			t.Errorf("%s: graded again: %+v, %v", spoil, again, err)
+		}
+		if r := w.view(c).Trials[0].Reward; r == nil || *r != 0.5 {
+			t.Errorf("%s: graded again: reward %v", spoil, r)
+		}
+	}
+}
+
 // In live mode the processes of a step live on in the next, and its tests do
 // not stay.
 func TestLiveSteps(t *testing.T) {
