@@ -1,6 +1,8 @@
 package prediction
 
 import (
+	"archive/tar"
+	"bytes"
 	"strings"
 	"testing"
 
@@ -9,6 +11,10 @@ import (
 	"assay/internal/sandbox"
 	"assay/internal/sandbox/fake"
 )
+
+func added(name string) string {
+	return "diff --git a/" + name + " b/" + name + "\nnew file mode 100644\n--- /dev/null\n+++ b/" + name + "\n@@ -0,0 +1 @@\n+x\n\\ No newline at end of file\n"
+}
 
 // Without any program of the image, assay applies a patch itself, or not at all.
 func TestHere(t *testing.T) {
@@ -57,5 +63,15 @@ func TestHere(t *testing.T) {
 	}
 	if got, err := readFile(t.Context(), sb, "/project/d/new.py"); err != nil || got != "x = 1\n" {
 		t.Errorf("new file: %q, %v", got, err)
+	}
+	if why, err := New("m", "d", Patch, strings.ReplaceAll(added("to"), "100644", "120000")).here(t.Context(), s); why != "" || err != nil {
+		t.Errorf("a link: %q, %v", why, err)
+	}
+	var got bytes.Buffer
+	if err := sb.Get(t.Context(), "/project/to", &got, 1<<20); err != nil {
+		t.Fatal(err)
+	}
+	if h, err := tar.NewReader(&got).Next(); err != nil || h.Typeflag != tar.TypeSymlink || h.Linkname != "x" {
+		t.Errorf("a link: %+v, %v", h, err)
 	}
 }

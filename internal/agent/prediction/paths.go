@@ -18,8 +18,12 @@ import (
 // noTools is the script's exit status where the image has neither git nor patch.
 const noTools = 96
 
-// maxFiles bounds what one patch may name.
-const maxFiles = 20_000
+// Bounds of one patch: the files that it may name, and the bytes that they may
+// hold where assay itself applies it. A binary one is small and unpacks to much.
+const (
+	maxFiles   = 20_000
+	maxWritten = 256 << 20
+)
 
 // parse understands a patch; the library's panics on hostile ones are errors.
 func parse(text string) (files []*gitdiff.File, err error) {
@@ -75,6 +79,7 @@ func (a *Agent) here(ctx context.Context, s agent.Session) (why string, err erro
 	}
 	var puts []written
 	var gone []string
+	total := 0
 	for _, f := range files {
 		old := ""
 		if !f.IsNew {
@@ -90,6 +95,9 @@ func (a *Agent) here(ctx context.Context, s agent.Session) (why string, err erro
 		if err := applyOne(&out, old, f); err != nil {
 			return fmt.Sprintf("the patch does not apply: %s: %v", f.NewName, err), nil
 		}
+		if total += out.Len(); total > maxWritten {
+			return fmt.Sprintf("the patch does not apply: its files are more than %d MiB", maxWritten>>20), nil
+		}
 		if f.IsDelete || f.IsRename {
 			gone = append(gone, path.Join(string(s.Workdir), f.OldName))
 		}
@@ -101,20 +109,47 @@ func (a *Agent) here(ctx context.Context, s agent.Session) (why string, err erro
 			if mode == 0 {
 				mode = 0o644
 			}
+			switch f.NewMode & kindMask {
+			case 0, kindFile:
+			case kindLink:
+				mode |= kindLink
+			default:
+				return fmt.Sprintf("the patch does not apply: %s is of mode %o", f.NewName, f.NewMode), nil
+			}
 			puts = append(puts, written{path.Join(string(s.Workdir), f.NewName), out.Bytes(), mode})
 		}
 	}
-	if err := writeFiles(ctx, s.Sandbox, puts); err != nil {
+	if err := writeFiles(ctx, s.Sandbox, puts); lost(ctx, err) {
 		return "", err
+	} else if err != nil { // a file where it wants a directory, or a name too long
+		return fmt.Sprintf("the patch does not apply: %v", err), nil
 	}
 	if len(gone) == 0 {
 		return "", nil
 	}
 	res, err := sandbox.Exec(ctx, s.Sandbox, sandbox.Command{Args: append([]string{"rm", "-f", "--"}, gone...)}, sandbox.ExecOptions{Cap: 4096})
-	if err == nil && res.Exit.Code != 0 {
-		err = fmt.Errorf("remove %s: %s", strings.Join(gone, ", "), res.Stderr)
+	switch {
+	case lost(ctx, err):
+		return "", err
+	case err != nil:
+		return fmt.Sprintf("the patch does not apply: remove %d files: %v", len(gone), err), nil
+	case res.Exit.Code != 0:
+		return fmt.Sprintf("the patch does not apply: remove %d files: %s", len(gone), lastLine(string(res.Stderr))), nil
 	}
-	return "", err
+	return "", nil
+}
+
+// What the upper bits of a mode of git's say.
+const (
+	kindMask = 0o170000
+	kindFile = 0o100000
+	kindLink = 0o120000
+)
+
+// lost tells the end of the sandbox, or of the caller's patience, from what no
+// tree can hold: that is the patch's own fault.
+func lost(ctx context.Context, err error) bool {
+	return err != nil && (ctx.Err() != nil || errors.Is(err, sandbox.ErrLost) || errors.Is(err, sandbox.ErrClosed) || errors.Is(err, sandbox.ErrOutOfMemory))
 }
 
 func applyOne(out *bytes.Buffer, old string, f *gitdiff.File) (err error) {
