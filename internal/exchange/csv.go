@@ -82,9 +82,15 @@ func optTime(t time.Time) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
-// cell keeps a spreadsheet from taking a name for a formula: agents' and models'
-// names come from files of anybody.
+// cell keeps a spreadsheet from taking a name for a formula, and a terminal from
+// being steered: agents' and models' names come from files of anybody.
 func cell(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if r < 0x20 && r != '\t' || r >= 0x7f && r < 0xa0 {
+			return -1
+		}
+		return r
+	}, text)
 	if text == "" || !strings.ContainsRune("=+-@\t\r", rune(text[0])) {
 		return text
 	}

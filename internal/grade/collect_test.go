@@ -137,7 +137,9 @@ func TestKeepLongNames(t *testing.T) {
 // What the harness writes itself is its own, whether it stands there yet or not:
 // no name of the agent's takes its place, and none is a second name of it.
 func TestCollectLeavesRecords(t *testing.T) {
-	hard := func(name, to string) *tar.Header { return &tar.Header{Typeflag: tar.TypeLink, Name: name, Linkname: to} }
+	hard := func(name, to string) *tar.Header {
+		return &tar.Header{Typeflag: tar.TypeLink, Name: name, Linkname: to}
+	}
 	s := streams{"/logs/agent": {
 		reg("trajectory.json", "forged"), hard("own.json", "trajectory.json"), of(tar.TypeDir, "workspace.diff/"), reg("workspace.diff/x", "x"),
 		reg("prediction.json", "{}"), reg("egress.ndjson", "{}"), reg("model/calls.ndjson", "{}"), reg("services/db.log/x", "x"),
