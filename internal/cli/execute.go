@@ -123,7 +123,7 @@ func (a *app) collectLess() {
 func (a *app) unfinished(cfg job.Config, sum job.Summary) error {
 	pending := 0
 	for _, p := range sum.Paused {
-		a.say("arm %s with %s is paused for %s: %s", p.Agent, p.Model, p.Cause, p.Detail)
+		a.say("arm %s with %s is paused for %s: %s", shown(p.Agent), p.Model, p.Cause, shown(p.Detail))
 		pending += p.Pending
 	}
 	switch {

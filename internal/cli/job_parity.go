@@ -88,7 +88,7 @@ func (c *jobParityCmd) pairs(arms []audit.Arm) (all [][2]audit.Arm, err error) {
 func (a *app) printParity(p audit.Parity) error {
 	fmt.Fprintf(a.Stdout, "%s  ↔  %s: %d conditions on %d tasks\n", shown(p.A.String()), shown(p.B.String()), p.Conditions, p.Tasks)
 	for _, n := range p.Notes {
-		a.say("%s", n)
+		a.say("%s", shown(n))
 	}
 	tw := tabwriter.NewWriter(a.Stdout, 0, 4, 2, ' ', 0)
 	for _, d := range p.Differences {

@@ -63,7 +63,7 @@ func (p *progress) event(e trial.Event) {
 		}
 		if json.Unmarshal(e.Data, &m) == nil && !p.said[m.Text] {
 			p.said[m.Text] = true // once a job: a fallback image would be said by every trial
-			p.line("note      " + m.Text)
+			p.line("note      " + shown(m.Text)) // it may hold what a program of the sandbox printed
 		}
 	case trial.TrialRetried:
 		var m trial.Replaced

@@ -179,7 +179,7 @@ func adaptedWords(o foreign.Adapted) string {
 		s += "; written into task.toml"
 	}
 	for _, n := range o.Notes {
-		s += "\n  " + n
+		s += "\n  " + shown(n)
 	}
 	return s
 }

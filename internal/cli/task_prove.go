@@ -234,7 +234,7 @@ func (a *app) printProofs(g *grammar, proofs []proof.Proof) error {
 		if !p.Proved {
 			word = "NOT PROVED"
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\n", p.Task, word, strings.Join(append(p.Reasons, p.Notes...), "; "))
+		fmt.Fprintf(tw, "%s\t%s\t%s\n", p.Task, word, shown(strings.Join(append(p.Reasons, p.Notes...), "; ")))
 	}
 	if err := tw.Flush(); err != nil {
 		return err
