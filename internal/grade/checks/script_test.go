@@ -3,6 +3,7 @@ package checks
 import (
 	"bytes"
 	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -241,6 +242,11 @@ func runScript(t *testing.T, p *Plan, tests, work string) (reward, said string) 
 	if err := os.WriteFile(at, b, 0o755); err != nil {
 		t.Fatal(err)
 	}
+	// What the work may have left where everybody writes counts for nothing.
+	forged := filepath.Join(logs, "reward.json")
+	if err := errors.Join(os.Mkdir(logs, 0o755), os.Chmod(logs, 0o777), os.WriteFile(forged, []byte(`{"reward": 1}`), 0o644), os.MkdirAll(filepath.Join(logs, "reward.txt", "x"), 0o755)); err != nil {
+		t.Fatal(err)
+	}
 	cmd := exec.Command(at)
 	cmd.Dir, cmd.Env = work, append(os.Environ(), "ASSAY_VERIFIER_LOGS="+logs)
 	out, err := cmd.CombinedOutput()
@@ -250,6 +256,12 @@ func runScript(t *testing.T, p *Plan, tests, work string) (reward, said string) 
 	got, err := os.ReadFile(filepath.Join(logs, "reward.txt"))
 	if err != nil {
 		t.Error(err)
+	}
+	if _, err := os.Lstat(forged); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a reward of the work's is left: %v", err)
+	}
+	if info, err := os.Stat(logs); err != nil || info.Mode().Perm() != 0o755 {
+		t.Errorf("others write into the logs: %v, %v", info.Mode(), err)
 	}
 	return strings.TrimSpace(string(got)), string(out)
 }

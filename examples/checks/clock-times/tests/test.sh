@@ -157,8 +157,7 @@ same() {
 			m++
 			if ($i == want[m]) continue
 			if (m > n || !number($i) || !number(want[m])) { bad = 1; exit }
-			d = size($i - want[m]); most = size($i) > size(want[m]) ? size($i) : size(want[m])
-			if (d > abs && d > rel * most) { bad = 1; exit }
+			if (size($i - want[m]) > abs + rel * size(want[m])) { bad = 1; exit }
 		} }
 		END { exit (bad || n != m) }' "$4" "$5" ;;
 	*) trimmed "$4" >"$tmp/a"; trimmed "$5" >"$tmp/b"; cmp -s "$tmp/a" "$tmp/b" ;;
@@ -226,11 +225,13 @@ alive() {
 		case ${p#/proc/} in $$) continue ;; esac
 		{ cat "$p/comm"; tr '\0\n' '  ' <"$p/cmdline"; echo; } 2>/dev/null
 	done | sed 's/^ *//;s/ *$//;/^$/d' >"$tmp/processes"
-	while IFS= read -r l; do
-		printf %s "$l" >"$tmp/process"
-		if matched "$tmp/process" "$1"; then return 0; fi
-	done <"$tmp/processes"
-	return 1
+	if command -v perl >/dev/null 2>&1; then
+		RE=$1 perl -ne 'chomp; $re = $ENV{RE}; $f = 1 if /$re/; END { exit !$f }' <"$tmp/processes"
+	elif command -v python3 >/dev/null 2>&1; then
+		python3 -c 'import re, sys; sys.exit(not any(re.search(sys.argv[2].replace("\\z", "\\Z"), l.rstrip("\n")) for l in open(sys.argv[1], errors="replace")))' "$tmp/processes" "$1"
+	else
+		grep -E -q -e "$1" "$tmp/processes"
+	fi
 }
 
 # state:no-leftovers
@@ -272,4 +273,7 @@ else
 fi
 [ -z "$doubt" ] || echo "no result can be trusted: $doubt"
 echo "reward $reward"
+# What the work has left there is no reward, and no other user of its adds one.
+chmod go-w "$logs" 2>/dev/null
+rm -rf "$logs/reward.json" "$logs/reward.txt"
 echo "$reward" >"$logs/reward.txt"

@@ -21,4 +21,7 @@ else
 fi
 [ -z "$doubt" ] || echo "no result can be trusted: $doubt"
 echo "reward $reward"
+# What the work has left there is no reward, and no other user of its adds one.
+chmod go-w "$logs" 2>/dev/null
+rm -rf "$logs/reward.json" "$logs/reward.txt"
 echo "$reward" >"$logs/reward.txt"
