@@ -127,7 +127,10 @@ func (a *Agent) Run(ctx context.Context, s agent.Session) (agent.Report, error) 
 	if err != nil {
 		return agent.Report{}, fmt.Errorf("agent %s: %w", a.recipe.Name, err)
 	}
-	if err := a.furnish(ctx, s, p.files); err != nil {
+	if err := a.furnish(ctx, s, p.files); spoilt(ctx, s, err) {
+		exit := 126
+		return agent.Report{Exit: &exit, Cause: trial.CauseAgentExit, Detail: "on what the steps before left it cannot be started: " + err.Error()}, nil
+	} else if err != nil {
 		return agent.Report{}, fmt.Errorf("agent %s: %w", a.recipe.Name, err)
 	}
 	s.Output = max(s.Output, outputKept)
@@ -229,6 +232,13 @@ func (a *Agent) furnish(ctx context.Context, s agent.Session, files []agent.File
 		return fmt.Errorf("put its files: %w", err)
 	}
 	return nil
+}
+
+// spoilt reports whether a later step's tree is what err is about: the agent's
+// own work of the steps before, and no fault of the machine.
+func spoilt(ctx context.Context, s agent.Session, err error) bool {
+	lost := errors.Is(err, sandbox.ErrLost) || errors.Is(err, sandbox.ErrClosed) || errors.Is(err, sandbox.ErrOutOfMemory)
+	return err != nil && s.Brief.Index > 0 && ctx.Err() == nil && !lost
 }
 
 // cleanable are the paths that the recipe's globs of what is no work match.

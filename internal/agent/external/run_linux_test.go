@@ -16,6 +16,7 @@ import (
 	"assay/internal/image"
 	"assay/internal/sandbox"
 	"assay/task"
+	"assay/trial"
 )
 
 // session is a run of r on a sandbox with an empty work directory.
@@ -112,6 +113,23 @@ workdir = [".my.*"]
 [variant.loud]
 vars = { terse = "loud" }
 `
+
+// Who leaves a tree in which it cannot be started once more has failed that
+// step; in the first one nobody has worked yet.
+func TestSpoiltTree(t *testing.T) {
+	b, host := open(t)
+	sb := create(t, b, sandbox.Spec{Image: host})
+	a := newAgent(t, shown, Options{})
+	s := session(t, sb, a)
+	put(t, sb, string(ownList)+"/x", "a directory where one of its own files is to be")
+	if report, err := a.Run(t.Context(), s); err == nil {
+		t.Errorf("first step: %+v", report)
+	}
+	s.Brief.Index = 1
+	if report, err := a.Run(t.Context(), s); err != nil || report.Exit == nil || *report.Exit == 0 || report.Cause != trial.CauseAgentExit {
+		t.Errorf("second step: %+v, %v", report, err)
+	}
+}
 
 // A recipe's texts reach the program as they are; what it leaves is kept, or
 // gone, as the recipe says; and the work stays.
