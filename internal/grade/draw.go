@@ -34,83 +34,141 @@ func (d draw) bits(what string) [sha256.Size]byte {
 // canaryFirst says which of the two runs comes first.
 func (d draw) canaryFirst() bool { return d.bits("order")[0]&1 == 1 }
 
-// planted chooses some of a command's canaries: at least one, and one of a
-// fail-to-pass test where there is any, since an agent may know the other tests
-// and see that one of them was changed. Where there are several fail-to-pass
-// tests one of them stays as it is, so that a cheat which sees that this is the
-// run with canaries, and does nothing in it, fails there. Where this cannot be
-// had none but fail-to-pass tests are changed.
+// pick is one canary of a plan.
+type pick struct{ command, canary int }
+
+// picks lists a plan's canaries: those that break a fail-to-pass test, and the
+// others.
+func picks(p *checks.Plan) (hits, others []pick) {
+	f2p := failToPass(p)
+	for i, c := range p.Commands {
+		for k := range c.Canaries {
+			if slices.ContainsFunc(broken(p, pick{i, k}), func(id string) bool { _, in := f2p[id]; return in }) {
+				hits = append(hits, pick{i, k})
+			} else {
+				others = append(others, pick{i, k})
+			}
+		}
+	}
+	return hits, others
+}
+
+// failToPass are the commands' fail-to-pass ids, none of them broken.
+func failToPass(p *checks.Plan) map[string]bool {
+	of := map[string]bool{}
+	for _, c := range p.Commands {
+		of[c.Name] = true
+	}
+	f2p := map[string]bool{}
+	for _, k := range p.Expected() {
+		if of[k.In] && !k.PassToPass {
+			f2p[k.ID] = false
+		}
+	}
+	return f2p
+}
+
+// broken are the ids that a canary breaks.
+func broken(p *checks.Plan, k pick) []string {
+	c := p.Commands[k.command]
+	var ids []string
+	for _, id := range c.Canaries[k.canary].Breaks {
+		ids = append(ids, checks.Global(c.Name, id))
+	}
+	return ids
+}
+
+// planted chooses some of a plan's canaries, for each command: of fail-to-pass
+// tests alone, at least one, where there are any. Canaries of tests that passed
+// before would tell which run this is: they fail honest code that solves nothing.
+// Where there are several fail-to-pass tests, of whatever commands, one of them
+// stays as it is, so that a cheat which sees that this is the run with canaries,
+// and does nothing in it, fails there.
 //
 // In a second round it is all that the first one left, so that each canary was
 // in place once: else work that solves some tests and forges the others would
 // be right whenever none of the others was changed.
-func (d draw) planted(p *checks.Plan, c checks.Command) (chosen []int) {
-	n := len(c.Canaries)
-	if n == 0 {
-		return nil
+func (d draw) planted(p *checks.Plan) [][]int {
+	hits, others := picks(p)
+	if len(hits) == 0 {
+		return d.some(p, others)
 	}
 	if d.round > 0 {
-		first := draw{key: d.key, trial: d.trial}.planted(p, c)
-		for i := range n {
-			if !slices.Contains(first, i) {
-				chosen = append(chosen, i)
-			}
-		}
-		if len(chosen) > 0 && hitsAny(p, c, chosen) {
-			return chosen
-		}
-		chosen = nil
-	}
-	f2p := map[string]bool{} // whether it is broken by what is chosen
-	for _, k := range p.Expected() {
-		if k.In == c.Name && !k.PassToPass {
-			f2p[k.Local] = false
+		first := draw{key: d.key, trial: d.trial}.planted(p)
+		left := slices.DeleteFunc(slices.Clone(hits), func(k pick) bool { return slices.Contains(first[k.command], k.canary) })
+		if len(left) > 0 {
+			return spread(p, left)
 		}
 	}
-	order := d.shuffled("canaries\x00"+c.Name, n)
-	keep := func(i int) bool { return d.bits("keep\x00" + c.Name + "\x00" + strconv.Itoa(i))[0]&1 == 1 }
-	hits := func(k int) bool {
-		for _, id := range c.Canaries[k].Breaks {
-			if _, in := f2p[id]; in {
-				return true
-			}
-		}
-		return false
-	}
-	for i, k := range order {
-		if !hits(k) || breaksAny(f2p) && (!keep(i) || breaksAll(f2p, c.Canaries[k].Breaks)) {
+	f2p := failToPass(p) // whether it is broken by what is chosen
+	var chosen []pick
+	for i, n := range d.shuffled("canaries", len(hits)) {
+		breaks := broken(p, hits[n])
+		if breaksAny(f2p) && (!d.coin("keep", i) || breaksAll(f2p, breaks)) {
 			continue
 		}
-		chosen = append(chosen, k)
-		for _, id := range c.Canaries[k].Breaks {
+		chosen = append(chosen, hits[n])
+		for _, id := range breaks {
 			if _, in := f2p[id]; in {
 				f2p[id] = true
 			}
 		}
 	}
-	weak := breaksAny(f2p) && breaksAll(f2p, nil)
-	for i, k := range order { // tests that an agent may know would tell it which run this is
-		if !weak && !hits(k) && keep(i) {
-			chosen = append(chosen, k)
-		}
-	}
-	if len(chosen) == 0 {
-		chosen = order[:1]
-	}
-	return chosen
+	return spread(p, chosen)
 }
 
-// hitsAny reports whether canaries break a fail-to-pass test, or no canary does.
-func hitsAny(p *checks.Plan, c checks.Command, chosen []int) bool {
-	f2p := map[string]bool{}
-	for _, k := range p.Expected() {
-		f2p[k.Local] = f2p[k.Local] || k.In == c.Name && !k.PassToPass
+// guards chooses, in a second round, canaries of tests that passed before: they
+// are in place in a run of their own. Nil: the plan has none beside others.
+func (d draw) guards(p *checks.Plan) [][]int {
+	hits, others := picks(p)
+	if d.round == 0 || len(hits) == 0 || len(others) == 0 {
+		return nil
 	}
-	hits := func(i int) bool {
-		return slices.ContainsFunc(c.Canaries[i].Breaks, func(id string) bool { return f2p[id] })
+	return d.some(p, others)
+}
+
+// some chooses of each command's canaries among all at least one; in a second
+// round those that the first one left, if it left any.
+func (d draw) some(p *checks.Plan, all []pick) [][]int {
+	of := spread(p, all)
+	for i, mine := range of {
+		var chosen []int
+		name := "\x00" + p.Commands[i].Name
+		order := d.shuffled("some"+name, len(mine))
+		for at, n := range order {
+			if d.coin("keep"+name, at) {
+				chosen = append(chosen, mine[n])
+			}
+		}
+		if len(chosen) == 0 && len(mine) > 0 {
+			chosen = []int{mine[order[0]]}
+		}
+		of[i] = chosen
 	}
-	all := every(len(c.Canaries))
-	return slices.ContainsFunc(chosen, hits) || !slices.ContainsFunc(all, hits)
+	if hits, _ := picks(p); d.round == 0 || len(hits) > 0 {
+		return of
+	}
+	first := draw{key: d.key, trial: d.trial}.some(p, all)
+	for i, mine := range spread(p, all) {
+		if left := slices.DeleteFunc(mine, func(k int) bool { return slices.Contains(first[i], k) }); len(left) > 0 {
+			of[i] = left
+		}
+	}
+	return of
+}
+
+// coin is thrown for the nth of something.
+func (d draw) coin(what string, n int) bool {
+	return d.bits(what + "\x00" + strconv.Itoa(n))[0]&1 == 1
+}
+
+// spread sorts canaries by their commands.
+func spread(p *checks.Plan, all []pick) [][]int {
+	of := make([][]int, len(p.Commands))
+	for _, k := range all {
+		of[k.command] = append(of[k.command], k.canary)
+	}
+	return of
 }
 
 // breaksAny reports whether a fail-to-pass test is broken.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path"
 	"strings"
 
@@ -114,15 +115,22 @@ func addEntry(w *tar.Writer, v *image.View, e image.Entry, name, at string) erro
 	case e.Type != image.TypeFile:
 		return nil
 	}
-	h.Typeflag, h.Size = tar.TypeReg, e.Size
-	if err := w.WriteHeader(h); err != nil {
-		return err
-	}
 	r, err := v.Open(e.Path)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
+	if f, ok := r.(fs.File); ok { // make and caches of byte code go by times
+		info, err := f.Stat()
+		if err != nil {
+			return err
+		}
+		h.ModTime = info.ModTime()
+	}
+	h.Typeflag, h.Size = tar.TypeReg, e.Size
+	if err := w.WriteHeader(h); err != nil {
+		return err
+	}
 	_, err = io.CopyN(w, r, e.Size)
 	return err
 }

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"os"
 	"path"
 	"path/filepath"
@@ -74,8 +73,8 @@ func (r Request) checked(ctx context.Context, p *checks.Plan) (Verdict, error) {
 	if err != nil {
 		return Verdict{Notes: o.notes}, err
 	}
-	v := checks.Judge(o.plan, obs)
-	if v.Resolved && len(obs.Planted) > 0 && !o.Every {
+	v := checks.Judge(o.plan, obs[0])
+	if v.Resolved && len(obs[0].Planted) > 0 && !o.Every {
 		if v, err = o.again(ctx, v); err != nil {
 			return Verdict{Notes: o.notes}, err
 		}
@@ -97,12 +96,14 @@ func (o *observer) again(ctx context.Context, v checks.Verdict) (checks.Verdict,
 	if err != nil {
 		return v, err
 	}
-	if second := checks.Judge(o.plan, obs); !second.Resolved {
-		why := second.Void
-		if why == "" {
-			why = string(second.Cause)
+	for _, one := range obs {
+		if second := checks.Judge(o.plan, one); !second.Resolved {
+			why := second.Void
+			if why == "" {
+				why = string(second.Cause)
+			}
+			return v.Doubted("a second grading of the same work says otherwise: " + why), nil
 		}
-		return v.Doubted("a second grading of the same work says otherwise: " + why), nil
 	}
 	return v, nil
 }
@@ -271,105 +272,6 @@ func every(n int) []int {
 		all[i] = i
 	}
 	return all
-}
-
-// observe runs the commands, with and without canaries, in the drawn order.
-func (o *observer) observe(ctx context.Context) (checks.Observation, *evidence, error) {
-	chosen := make([][]int, len(o.plan.Commands))
-	planted := map[string][]int{}
-	for i, c := range o.plan.Commands {
-		if o.Plain {
-			break
-		}
-		if chosen[i] = o.draw.planted(o.plan, c); o.Every {
-			chosen[i] = every(len(c.Canaries))
-		}
-		if len(chosen[i]) > 0 {
-			planted[c.Name] = chosen[i]
-			hidden, err := o.hidden(c, chosen[i])
-			if err != nil {
-				return checks.Observation{}, nil, err
-			}
-			if !hidden {
-				o.say(fmt.Sprintf("the canaries of %s stand in files that the agent had: whoever compares them with what was there can tell the runs apart", c.Name))
-			}
-		}
-	}
-	var real, canary *sighting
-	var err error
-	runReal := func() error { real, err = o.run(ctx, nil, true); return err }
-	if len(o.plan.Commands)+len(o.plan.State) == 0 {
-		runReal = func() error { real = &sighting{tampered: map[string]bool{}}; return nil }
-	}
-	runCanary := func() error {
-		changed, err := o.put.changes(chosen)
-		if err == nil {
-			canary, err = o.run(ctx, changed, false)
-		}
-		return err
-	}
-	runs := []func() error{runReal, runCanary}
-	switch {
-	case len(planted) == 0:
-		runs = runs[:1]
-	case o.Mode == task.VerifierLive:
-		o.notes = append(o.notes, "no canaries were planted: live verification has one sandbox alone")
-		runs, planted = runs[:1], nil
-	case o.Beside == nil && o.draw.canaryFirst(): // services remember what the first run did
-		slices.Reverse(runs)
-	}
-	for i, run := range runs {
-		begin := time.Now()
-		if err := run(); err != nil {
-			return checks.Observation{}, nil, err
-		}
-		if i+1 < len(runs) {
-			if err := blur(ctx, time.Since(begin)); err != nil {
-				return checks.Observation{}, nil, err
-			}
-		}
-	}
-	obs := checks.Observation{
-		Attempted: o.Attempted || !untouched(o.all, o.dir, o.Given), Untouched: o.idle(), Changed: absolute(o.all), Workdir: "/" + relative(image.Path(o.dir)), Planted: planted,
-		OneUser: o.UID == sandbox.UIDSingle, Linked: o.Beside != nil || o.Network != sandbox.NetNone,
-	}
-	bad := real.tampered
-	for _, c := range real.ran {
-		obs.Commands = append(obs.Commands, c.Ran)
-	}
-	if canary != nil {
-		obs.Canary = []checks.Ran{}
-		for _, c := range canary.ran {
-			obs.Canary = append(obs.Canary, c.Ran)
-		}
-		for p := range canary.tampered {
-			bad[p] = true
-		}
-	}
-	if obs.Cases, err = o.cases(ctx); err != nil {
-		return checks.Observation{}, nil, err
-	}
-	for _, p := range sortedKeys(bad) {
-		obs.Tampered = append(obs.Tampered, "/"+p)
-	}
-	for _, s := range o.plan.State {
-		if got, ok := real.state[s.Name]; ok {
-			obs.State = append(obs.State, got)
-		}
-	}
-	return obs, o.evidence(obs, real, canary), nil
-}
-
-// blur waits for a time that nobody can guess, at most as long as the first of
-// two runs took: all that the second learns from its clock is when the first
-// ended, which code of the first may choose, and so spell a message with.
-func blur(ctx context.Context, took time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-time.After(rand.N(took + 1)):
-		return nil
-	}
 }
 
 // hidden reports whether one of the chosen canaries stands in a file that is

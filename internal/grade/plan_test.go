@@ -303,66 +303,78 @@ func TestPlanStaysHome(t *testing.T) {
 	})
 }
 
-// What is planted: a fail-to-pass test where there is one, never all of them
-// where there are several, and of one alone nothing else, with another pair of
-// runs. A second grading draws the same.
+// What is planted: canaries of fail-to-pass tests alone where there are any, never
+// of all of them where there are several, and in a second round the others; those
+// of other tests stand in a run of their own. A second grading draws the same.
 func TestDraw(t *testing.T) {
-	p := &checks.Plan{Commands: []checks.Command{
-		{Name: "three", Report: "pytest", FailToPass: []string{"a", "b", "c"}, PassToPass: []string{"d"},
-			Canaries: []checks.Canary{{Breaks: []string{"a"}}, {Breaks: []string{"b", "c"}}, {Breaks: []string{"d"}}, {Breaks: []string{"c", "d"}}}},
-		{Name: "one", Report: "pytest", FailToPass: []string{"a"}, PassToPass: []string{"d"}, Canaries: []checks.Canary{{Breaks: []string{"d"}}, {Breaks: []string{"a"}}}},
-		{Name: "kept", Report: "pytest", PassToPass: []string{"a", "d"}, Canaries: []checks.Canary{{Breaks: []string{"d"}}, {Breaks: []string{"a"}}}},
-		{Name: "none", Report: "pytest", FailToPass: []string{"a"}},
-	}}
-	first, some := 0, map[string]int{}
-	for i := range 200 {
-		r := Request{Trial: string(rune('a' + i))}
-		d := r.draws(p)
-		if d.canaryFirst() {
-			first++
-		}
-		for _, c := range p.Commands {
-			got := d.planted(p, c)
-			again := r.draws(p).planted(p, c)
-			if !slices.Equal(got, again) {
-				t.Errorf("%v, then %v", got, again)
+	three := checks.Command{Name: "three", Report: "pytest", FailToPass: []string{"a", "b", "c"}, PassToPass: []string{"d"},
+		Canaries: []checks.Canary{{Breaks: []string{"a"}}, {Breaks: []string{"b", "c"}}, {Breaks: []string{"d"}}, {Breaks: []string{"c", "d"}}}}
+	one := checks.Command{Name: "one", Report: "pytest", FailToPass: []string{"a"}, PassToPass: []string{"d"}, Canaries: []checks.Canary{{Breaks: []string{"d"}}, {Breaks: []string{"a"}}}}
+	two := checks.Command{Name: "two", Report: "pytest", FailToPass: []string{"a"}, Canaries: []checks.Canary{{Breaks: []string{"a"}}}}
+	kept := checks.Command{Name: "kept", Report: "pytest", PassToPass: []string{"a", "d"}, Canaries: []checks.Canary{{Breaks: []string{"d"}}, {Breaks: []string{"a"}}}}
+	none := checks.Command{Name: "none", Report: "pytest", PassToPass: []string{"a"}}
+	for _, c := range []struct {
+		name          string
+		commands      []checks.Command
+		first, second []string // what may be planted
+		guards        []string // any of these, each sometimes
+	}{
+		{"several", []checks.Command{three, none}, []string{"[[0] []]", "[[1] []]", "[[3] []]", "[[0 3] []]", "[[1 3] []]"}, []string{"[[0] []]", "[[1 3] []]", "[[0 3] []]", "[[0 1] []]", "[[1] []]"}, []string{"[[2] []]"}},
+		{"one alone", []checks.Command{one}, []string{"[[1]]"}, []string{"[[1]]"}, []string{"[[0]]"}},
+		{"one of each command", []checks.Command{one, two}, []string{"[[1] []]", "[[] [0]]"}, []string{"[[1] []]", "[[] [0]]"}, []string{"[[0] []]"}},
+		{"beside what passed before", []checks.Command{two, kept}, []string{"[[0] []]"}, []string{"[[0] []]"}, []string{"[[] [0]]", "[[] [1]]", "[[] [0 1]]"}},
+		{"none that failed before", []checks.Command{kept}, []string{"[[0]]", "[[1]]", "[[0 1]]"}, []string{"[[0]]", "[[1]]", "[[0 1]]"}, nil},
+	} {
+		p := &checks.Plan{Commands: c.commands}
+		canaryFirst := 0
+		seen := map[string]int{}
+		spell := func(of [][]int) string {
+			for i := range of {
+				slices.Sort(of[i])
 			}
-			broken := map[string]bool{}
-			for _, k := range got {
-				some[fmt.Sprint(c.Name, k)]++
-				for _, id := range c.Canaries[k].Breaks {
-					broken[id] = true
-				}
+			return fmt.Sprint(of)
+		}
+		for i := range 200 {
+			r := Request{Trial: string(rune('a' + i))}
+			d := r.draws(p)
+			if d.canaryFirst() {
+				canaryFirst++
+			}
+			got := spell(d.planted(p))
+			if again := spell(r.draws(p).planted(p)); got != again || d.guards(p) != nil {
+				t.Errorf("%s: %s, then %s", c.name, got, again)
 			}
 			d.round = 1
-			switch second := d.planted(p, c); { // each stands once, or those of fail-to-pass tests twice
-			case c.Name == "three" && (len(got)+len(second) != len(c.Canaries) || slices.ContainsFunc(second, func(k int) bool { return slices.Contains(got, k) })),
-				c.Name == "one" && !slices.Equal(second, got), len(got) > 0 && len(second) == 0:
-				t.Errorf("%s: %v, then %v", c.Name, got, second)
+			second := spell(d.planted(p))
+			if !slices.Contains(c.first, got) || !slices.Contains(c.second, second) {
+				t.Errorf("%s: %s, then %s", c.name, got, second)
 			}
-			d.round = 0
-			switch c.Name {
-			case "three":
-				if n := len(broken) - len(slices.DeleteFunc([]string{"d"}, func(id string) bool { return !broken[id] })); n == 0 || n == 3 {
-					t.Errorf("of three: %v", got)
-				}
-			case "one":
-				if !slices.Equal(got, []int{1}) {
-					t.Errorf("of one: %v", got)
-				}
-			case "kept":
-				if len(got) == 0 {
-					t.Errorf("without fail-to-pass: %v", got)
-				}
-			default:
-				if len(got) != 0 {
-					t.Errorf("without canaries: %v", got)
-				}
+			if c.name == "one of each command" && got == second {
+				t.Errorf("%s: %s twice", c.name, got)
+			}
+			guards := "none"
+			if g := d.guards(p); g != nil {
+				guards = spell(g)
+			}
+			if len(c.guards) > 0 != slices.Contains(c.guards, guards) {
+				t.Errorf("%s: guards %s", c.name, guards)
+			}
+			seen["first "+got]++
+			seen["guards "+guards]++
+		}
+		for _, f := range c.first {
+			if seen["first "+f] < 10 {
+				t.Errorf("%s: %s in %d of 200", c.name, f, seen["first "+f])
 			}
 		}
-	}
-	if first < 60 || first > 140 || len(some) != 7 {
-		t.Errorf("canaries first %d times of 200; chosen %v", first, some)
+		for _, g := range c.guards {
+			if seen["guards "+g] < 10 {
+				t.Errorf("%s: guards %s in %d of 200", c.name, g, seen["guards "+g])
+			}
+		}
+		if canaryFirst < 60 || canaryFirst > 140 {
+			t.Errorf("%s: canaries first in %d of 200", c.name, canaryFirst)
+		}
 	}
 }
 

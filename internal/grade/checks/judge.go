@@ -263,7 +263,7 @@ func (j *judge) evidence() trial.Evidence {
 // runs talk to each other.
 func (j *judge) canaried(c Command) bool {
 	_, ok := ran(j.seen.Canary, c.Name)
-	return ok && len(j.planted(c)) > 0 && c.guarded() && !j.seen.Linked
+	return ok && (len(j.planted(c)) > 0 || j.seen.Spared[c.Name]) && c.guarded() && !j.seen.Linked
 }
 
 // planted are the indices of the canaries that were in place, sorted, once each.

@@ -285,6 +285,23 @@ func TestRules(t *testing.T) {
 		{"canary run stops at its first failure", func(_ *Plan, o *Observation) { set(&o.Canary[0], "newer=none") }, trial.CauseVoid, func(v Verdict) string {
 			return want(v.Void, `1 tests of unit passed, and did not run when only other tests were changed, "newer" first: does the runner stop at the first failure?`)
 		}},
+		{"spared", func(_ *Plan, o *Observation) {
+			o.Planted, o.Spared = nil, map[string]bool{"unit": true}
+			o.Canary[0] = Ran{Name: "unit", Report: &report.Report{Tests: tests("new", "newer", "old", "other")}}
+		}, trial.CauseSolved, func(v Verdict) string { return want(v.Void, "") }},
+		{"spared, and not the same", func(_ *Plan, o *Observation) {
+			o.Planted, o.Spared = nil, map[string]bool{"unit": true}
+		}, trial.CauseVoid, func(v Verdict) string {
+			return want(v.Void, `1 tests of unit passed, and failed when only other tests were changed, "new" first`)
+		}},
+		{"spared, and over its time", func(_ *Plan, o *Observation) {
+			o.Planted, o.Spared = nil, map[string]bool{"unit": true}
+			o.Canary[0] = Ran{Name: "unit", TimedOut: true, Signal: syscall.SIGKILL}
+		}, trial.CauseVoid, nil},
+		{"spared, alone", func(p *Plan, o *Observation) {
+			p.Commands, p.Milestones, o.Planted, o.Spared = p.Commands[:1], nil, nil, map[string]bool{"unit": true}
+			set(&o.Canary[0], "new")
+		}, trial.CauseSolved, func(v Verdict) string { return want(string(v.Evidence), "canaried") }},
 		{"canary run over its time", func(_ *Plan, o *Observation) {
 			o.Canary[0] = Ran{Name: "unit", TimedOut: true, Signal: syscall.SIGKILL}
 		}, trial.CauseVoid, func(v Verdict) string {

@@ -33,8 +33,10 @@ type Observation struct {
 	// Planted says which canaries of a command were in place in the canary run:
 	// indices into [Command].Canaries, by the command's name.
 	Planted map[string][]int
-	Cases   []CasesRan
-	State   []StateSeen
+	// Spared are commands whose canaries stand in other runs of the same grading.
+	Spared map[string]bool
+	Cases  []CasesRan
+	State  []StateSeen
 	// Tampered lists protected or placed paths whose content was not the
 	// grader's any more when the commands had ended.
 	Tampered []string
