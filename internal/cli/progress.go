@@ -62,7 +62,7 @@ func (p *progress) event(e trial.Event) {
 			Text string `json:"text"`
 		}
 		if json.Unmarshal(e.Data, &m) == nil && !p.said[m.Text] {
-			p.said[m.Text] = true // once a job: a fallback image would be said by every trial
+			p.said[m.Text] = true                // once a job: a fallback image would be said by every trial
 			p.line("note      " + shown(m.Text)) // it may hold what a program of the sandbox printed
 		}
 	case trial.TrialRetried:
