@@ -283,62 +283,32 @@ const maxAsked = 1 << 30
 
 // statOf looks at one path of a resting tree. Missing is fs.ErrNotExist. The
 // content of a file of at most limit bytes comes with it.
-func statOf(ctx context.Context, sb sandbox.Trees, p string, limit int64) (seen, *tar.Header, []byte, error) {
-	var s seen
-	var head *tar.Header
-	var content []byte
-	err := stream(ctx, sb, image.Path("/"+p), maxAsked, func(h *tar.Header, r io.Reader) error {
-		if h.Typeflag == tar.TypeDir || h.Name != path.Base(p) {
-			return errSeen
-		}
-		var b bytes.Buffer
-		var err error
-		keep := &capped{w: &b, left: limit}
-		if s, err = look(h, io.TeeReader(r, keep)); err != nil {
-			return err
-		}
+func statOf(ctx context.Context, sb sandbox.Trees, p string, limit int64) (s seen, head *tar.Header, content []byte, err error) {
+	at := image.Path("/" + p)
+	err = stream(ctx, sb, at, sandbox.HeadOnly, func(h *tar.Header, r io.Reader) error {
 		head = h
-		if keep.dropped == 0 {
-			content = b.Bytes()
-		}
-		return nil
-	})
-	if err != nil {
-		return s, nil, nil, err
-	}
-	if head != nil {
-		// A directory that holds a file of its own name looks the same.
-		err = stream(ctx, sb, image.Path("/"+path.Join(p, path.Base(p))), 1, func(*tar.Header, io.Reader) error { return errSeen })
-		if errors.Is(err, fs.ErrNotExist) {
-			return s, head, content, nil
-		}
-		if err != nil && !errors.Is(err, sandbox.ErrTooLarge) {
-			return s, nil, nil, err
-		}
-	}
-	return dirOf(ctx, sb, p)
-}
-
-// dirOf looks a directory up in the one above it.
-func dirOf(ctx context.Context, sb sandbox.Trees, p string) (seen, *tar.Header, []byte, error) {
-	s := seen{kind: image.TypeDir}
-	var head *tar.Header
-	if p == "." {
-		return s, &tar.Header{Typeflag: tar.TypeDir, Mode: 0o755}, nil, nil
-	}
-	err := stream(ctx, sb, image.Path("/"+path.Dir(p)), maxSearch, func(h *tar.Header, r io.Reader) error {
-		if h.Name != path.Base(p) {
-			return nil
-		}
-		head = h
-		var err error
-		if s, err = look(h, r); err == nil {
-			err = errSeen
-		}
-		return err
+		return errSeen
 	})
 	if err == nil && head == nil {
 		err = fs.ErrNotExist
 	}
-	return s, head, nil, err
+	if err != nil {
+		return s, nil, nil, err
+	}
+	if head.Typeflag != tar.TypeReg {
+		s, err = look(head, nil)
+		return s, head, nil, err
+	}
+	err = stream(ctx, sb, at, maxAsked, func(h *tar.Header, r io.Reader) error {
+		var b bytes.Buffer
+		keep := &capped{w: &b, left: limit}
+		if s, err = look(h, io.TeeReader(r, keep)); err != nil {
+			return err
+		}
+		if keep.dropped == 0 {
+			content = b.Bytes()
+		}
+		return errSeen
+	})
+	return s, head, content, err
 }

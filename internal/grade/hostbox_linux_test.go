@@ -355,14 +355,21 @@ func (x *hostBox) Get(_ context.Context, src image.Path, w io.Writer, limit int6
 		link := ""
 		if info.Mode()&fs.ModeSymlink != 0 {
 			link, _ = os.Readlink(p)
-		} else if info.Mode()&(fs.ModeDevice|fs.ModeSocket) != 0 {
+		} else if info.Mode()&(fs.ModeDevice|fs.ModeSocket) != 0 && limit != sandbox.HeadOnly {
 			return nil
+		}
+		if info.Mode()&fs.ModeSocket != 0 {
+			return tw.WriteHeader(&tar.Header{Typeflag: tar.TypeChar, Name: name})
 		}
 		h, err := tar.FileInfoHeader(info, link)
 		if err != nil {
 			return err
 		}
 		h.Name = name
+		if limit == sandbox.HeadOnly {
+			h.Size = 0
+			return tw.WriteHeader(h)
+		}
 		if info.Mode().IsRegular() {
 			if limit > 0 && info.Size() > limit {
 				return sandbox.ErrTooLarge
@@ -380,7 +387,7 @@ func (x *hostBox) Get(_ context.Context, src image.Path, w io.Writer, limit int6
 		_, err = io.CopyN(tw, f, info.Size())
 		return err
 	}
-	if !info.IsDir() {
+	if !info.IsDir() || limit == sandbox.HeadOnly {
 		err = one(at, filepath.Base(at), info)
 	} else {
 		err = filepath.WalkDir(at, func(p string, d fs.DirEntry, err error) error {

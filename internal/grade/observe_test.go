@@ -152,6 +152,30 @@ mode = "0755"
 	})
 }
 
+// A directory is looked at by itself, whatever lies beside it or in it.
+func TestStateOfDirectories(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		w.planImage()
+		const plan = `version = 1
+[[commands]]
+name = "c"
+run = '(truncate -s 4000P big || truncate -s 7T big) 2>/dev/null; mkdir d empty; chmod 750 d; echo x >d/d; mkfifo pipe'
+[[state]]
+name = "s"
+`
+		for state, cause := range map[string]trial.Cause{
+			"path = 'd'\ntype = 'dir'\nmode = '0750'": trial.CauseSolved,
+			"path = 'empty'\ntype = 'dir'":            trial.CauseSolved,
+			"path = 'd/d'\ncontains = 'x'":            trial.CauseSolved,
+			"path = 'd'\ntype = 'file'":               trial.CauseTestMismatch,
+			"path = 'pipe'\nabsent = true":            trial.CauseTestMismatch,
+			"path = 'pipe'\ntype = 'file'":            trial.CauseTestMismatch,
+		} {
+			w.judged(w.planned(w.agent(`echo new >main.txt`), plan+state+"\n"), cause, trial.SelfReported)
+		}
+	})
+}
+
 // Many placed files are compared by the stream of the directory that holds
 // them, and each alone where that holds too much.
 func TestManyPlaced(t *testing.T) {

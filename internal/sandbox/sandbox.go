@@ -98,9 +98,14 @@ type Trees interface {
 	// devices and sockets are left out, and below mounts of the host what the
 	// sandbox's root may not read. A missing src, and one to which links lead in
 	// circles or into the kernel, is fs.ErrNotExist, one larger than maxBytes (0:
-	// no cap) is ErrTooLarge.
+	// no cap) is ErrTooLarge. With [HeadOnly] for maxBytes it is one entry, of
+	// src itself and its base name, without content: a file's size is 0, and
+	// a device or socket is an entry of tar.TypeChar.
 	Get(ctx context.Context, src image.Path, tar io.Writer, maxBytes int64) error
 }
+
+// HeadOnly asks Get for an entry without what it holds.
+const HeadOnly = -1
 
 // Brancher freezes and forks.
 type Brancher interface {

@@ -140,9 +140,12 @@ func (s *box) Get(ctx context.Context, src image.Path, out io.Writer, maxBytes i
 		return fmt.Errorf("get %s: %w", src, err)
 	}
 	p := &packer{w: tar.NewWriter(out), max: maxBytes, seen: map[*node]string{}}
-	if n.typ == image.TypeDir {
+	switch {
+	case maxBytes == sandbox.HeadOnly:
+		err = p.head(n, path.Base(string(src)))
+	case n.typ == image.TypeDir:
 		err = p.children(ctx, n, "")
-	} else {
+	default:
 		err = p.entry(ctx, n, path.Base(string(src)))
 	}
 	if err == nil {
@@ -204,6 +207,24 @@ func (p *packer) entry(ctx context.Context, n *node, rel string) error {
 		}
 		_, err = p.w.Write(data)
 		return err
+	}
+	return p.w.WriteHeader(h)
+}
+
+// head writes an entry without its content.
+func (p *packer) head(n *node, name string) error {
+	h := &tar.Header{Name: name, Mode: int64(n.mode), ModTime: n.mtime, Format: tar.FormatPAX}
+	switch n.typ {
+	case image.TypeDir:
+		h.Typeflag, h.Name = tar.TypeDir, name+"/"
+	case image.TypeSymlink:
+		h.Typeflag, h.Linkname, h.Mode = tar.TypeSymlink, n.link, 0o777
+	case image.TypeFIFO:
+		h.Typeflag = tar.TypeFifo
+	case image.TypeFile:
+		h.Typeflag = tar.TypeReg
+	default:
+		h.Typeflag = tar.TypeChar
 	}
 	return p.w.WriteHeader(h)
 }

@@ -59,7 +59,7 @@ func (k *keeper) getFrom(root int, q request, pipe io.Writer) error {
 		return err
 	}
 	defer unix.Close(parent)
-	if k.without(sandbox.DefCopyCaps) {
+	if k.without(sandbox.DefCopyCaps) && q.Max != sandbox.HeadOnly {
 		q.Max = 0
 	}
 	out := bufio.NewWriterSize(pipe, streamBuffer)
@@ -69,9 +69,12 @@ func (k *keeper) getFrom(root int, q request, pipe io.Writer) error {
 	if err := unix.Fstatat(parent, base, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return err
 	}
-	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
+	switch {
+	case q.Max == sandbox.HeadOnly:
+		err = p.head(parent, base, &st)
+	case st.Mode&unix.S_IFMT == unix.S_IFDIR:
 		err = p.dir(parent, base, "", 0)
-	} else {
+	default:
 		err = p.entry(parent, base, base, 0)
 	}
 	if err == nil {
@@ -144,10 +147,7 @@ func (p *packer) entry(dir int, base, rel string, depth int) error {
 	if p.heads += headBytes; p.max > 0 && p.heads > p.max+headsFree {
 		return fmt.Errorf("%.200q: too many names for a cap of %d bytes: %w", rel, p.max, sandbox.ErrTooLarge)
 	}
-	h := &tar.Header{Name: rel, Mode: int64(st.Mode & 0o7777), ModTime: time.Unix(st.Mtim.Sec, st.Mtim.Nsec), Format: tar.FormatPAX}
-	if p.real {
-		h.Uid, h.Gid = int(st.Uid), int(st.Gid)
-	}
+	h := p.header(rel, &st)
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFDIR:
 		h.Typeflag, h.Name = tar.TypeDir, rel+"/"
@@ -169,6 +169,36 @@ func (p *packer) entry(dir int, base, rel string, depth int) error {
 		return p.file(dir, base, h)
 	}
 	return nil // devices and sockets are no data
+}
+
+func (p *packer) header(rel string, st *unix.Stat_t) *tar.Header {
+	h := &tar.Header{Name: rel, Mode: int64(st.Mode & 0o7777), ModTime: time.Unix(st.Mtim.Sec, st.Mtim.Nsec), Format: tar.FormatPAX}
+	if p.real {
+		h.Uid, h.Gid = int(st.Uid), int(st.Gid)
+	}
+	return h
+}
+
+// head writes an entry without its content.
+func (p *packer) head(dir int, base string, st *unix.Stat_t) error {
+	h := p.header(base, st)
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFDIR:
+		h.Typeflag, h.Name = tar.TypeDir, base+"/"
+	case unix.S_IFLNK:
+		to, err := readlinkat(dir, base)
+		if err != nil {
+			return err
+		}
+		h.Typeflag, h.Linkname = tar.TypeSymlink, to
+	case unix.S_IFIFO:
+		h.Typeflag = tar.TypeFifo
+	case unix.S_IFREG:
+		h.Typeflag = tar.TypeReg
+	default:
+		h.Typeflag = tar.TypeChar
+	}
+	return p.w.WriteHeader(h)
 }
 
 func (p *packer) file(dir int, base string, h *tar.Header) error {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"path"
 	"reflect"
 	"strings"
 	"testing"
@@ -88,6 +89,36 @@ func (h harness) trees(t *testing.T) {
 			if err := s.Get(ctx(t), p, io.Discard, 0); !errors.Is(err, fs.ErrNotExist) {
 				t.Errorf("%s: %v", p, err)
 			}
+		}
+	})
+	t.Run("a head alone", func(t *testing.T) {
+		put(t, s, "/heads", entry{name: "d/d", mode: 0o640, body: strings.Repeat("x", 5000)})
+		ok(t, s, "chmod 751 /heads/d && mkdir /heads/empty && ln -s /no/where /heads/l")
+		for p, want := range map[image.Path]struct {
+			typ  byte
+			mode int64
+			link string
+		}{
+			"/heads/d": {tar.TypeDir, 0o751, ""}, "/heads/empty": {tar.TypeDir, -1, ""}, "/heads/d/d": {tar.TypeReg, 0o640, ""},
+			"/heads/l": {tar.TypeSymlink, -1, "/no/where"},
+		} {
+			var b bytes.Buffer
+			err := s.Get(ctx(t), p, &b, sandbox.HeadOnly)
+			r := tar.NewReader(&b)
+			h, headErr := r.Next()
+			if err != nil || headErr != nil {
+				t.Errorf("%s: %v, %v", p, err, headErr)
+				continue
+			}
+			if path.Clean(h.Name) != path.Base(string(p)) || h.Typeflag != want.typ || h.Linkname != want.link || h.Size != 0 || want.mode >= 0 && h.Mode != want.mode {
+				t.Errorf("%s: %+v", p, h)
+			}
+			if _, err := r.Next(); err != io.EOF {
+				t.Errorf("%s: more than one entry: %v", p, err)
+			}
+		}
+		if err := s.Get(ctx(t), "/heads/none", io.Discard, sandbox.HeadOnly); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%v", err)
 		}
 	})
 	t.Run("too large", func(t *testing.T) {

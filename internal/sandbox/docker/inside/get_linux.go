@@ -40,9 +40,12 @@ func get(src string, max int64, out io.Writer) error {
 		return err
 	}
 	p := &packer{w: tar.NewWriter(out), max: max, links: map[[2]uint64]string{}}
-	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
+	switch {
+	case max == wire.HeadOnly:
+		err = p.head(fd, base, &st)
+	case st.Mode&unix.S_IFMT == unix.S_IFDIR:
 		err = p.dir(fd, base, "", 0)
-	} else {
+	default:
 		err = p.entry(fd, base, base, 0)
 	}
 	if err != nil {
@@ -101,8 +104,7 @@ func (p *packer) entry(dir int, base, rel string, depth int) error {
 	if err := unix.Fstatat(dir, base, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return err
 	}
-	h := &tar.Header{Name: rel, Mode: int64(st.Mode & 0o7777), Uid: int(st.Uid), Gid: int(st.Gid),
-		ModTime: time.Unix(st.Mtim.Sec, st.Mtim.Nsec), Format: tar.FormatPAX}
+	h := header(rel, &st)
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFDIR:
 		h.Typeflag, h.Name = tar.TypeDir, rel+"/"
@@ -124,6 +126,33 @@ func (p *packer) entry(dir int, base, rel string, depth int) error {
 		return p.file(dir, base, h)
 	}
 	return nil // devices and sockets are no data
+}
+
+func header(rel string, st *unix.Stat_t) *tar.Header {
+	return &tar.Header{Name: rel, Mode: int64(st.Mode & 0o7777), Uid: int(st.Uid), Gid: int(st.Gid),
+		ModTime: time.Unix(st.Mtim.Sec, st.Mtim.Nsec), Format: tar.FormatPAX}
+}
+
+// head writes an entry without its content.
+func (p *packer) head(dir int, base string, st *unix.Stat_t) error {
+	h := header(base, st)
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFDIR:
+		h.Typeflag, h.Name = tar.TypeDir, base+"/"
+	case unix.S_IFLNK:
+		to, err := readlinkat(dir, base)
+		if err != nil {
+			return err
+		}
+		h.Typeflag, h.Linkname, h.Mode = tar.TypeSymlink, to, 0o777
+	case unix.S_IFIFO:
+		h.Typeflag = tar.TypeFifo
+	case unix.S_IFREG:
+		h.Typeflag = tar.TypeReg
+	default:
+		h.Typeflag = tar.TypeChar
+	}
+	return p.w.WriteHeader(h)
 }
 
 func (p *packer) file(dir int, base string, h *tar.Header) error {

@@ -17,6 +17,9 @@ const (
 	OpConn   = "conn"   // from inside: a connection to a relayed port
 )
 
+// HeadOnly as a get's Max: one entry, without what it holds.
+const HeadOnly = -1
+
 // Request is what a stream is opened with.
 type Request struct {
 	Op    string   `json:"op"`
