@@ -26,10 +26,10 @@ func assertions() map[string]*regexp.Regexp {
 	}
 	all := map[string]*regexp.Regexp{}
 	for _, m := range []map[string]*regexp.Regexp{
-		of(`^\s*(assert\b|self\.assert\w+\(|self\.fail)`, ".py"),
+		of(`^\s*(assert\b|[\w.]*assert\w*\(|self\.fail)`, ".py"),
 		of(`\b(assert\w*(\.\w+)?\(|expect\(|\.(is|deepEqual|equal|same|ok)\()|\.(toBe|toEqual|toStrictEqual|toMatch|toContain|toThrow)`, ".js", ".mjs", ".cjs", ".ts", ".mts", ".tsx", ".jsx"),
 		of(`(!=|==|\b(want|expect)\w*\b|(assert|require)\.\w+\(|^\s*\{.*\},?\s*$)`, ".go"),
-		of(`\b(assert|assert_eq|assert_ne|debug_assert)!`, ".rs"),
+		of(`\b\w*assert\w*(!|\()`, ".rs"),
 		of(`\b(assert\w*|expect\w*|isEqualTo|isTrue|isFalse|hasSize|contains)\s*\(`, ".java", ".kt", ".scala"),
 		of(`\b(assert\w*|ASSERT\w*|EXPECT\w*|CHECK\w*|REQUIRE\w*|TEST_ASSERT\w*|ck_assert\w*)\s*\(|!=|==`, ".c", ".cc", ".cpp", ".cxx", ".h", ".hpp"),
 		of(`(\[\[? |\btest |assert|expect| = | -eq | == )`, ".sh", ".bats", ".bash"),

@@ -18,6 +18,8 @@ func TestCandidates(t *testing.T) {
 		"e.js":      {"assert.strictEqual(f(), \"X\");\n", `assert\.strictEqual\(f\(\), "[A-WYZ]"\);`},
 		"f_test.go": {"\tif got := Add(1, 2); got != 3 {\n", `if got := Add\(1, 2\); got != [245] \{`},
 		"g.rs":      {"        assert_eq!(show(62), \"1 \\\"m\\\" 2 s\");\n        assert_eq!(show(3), \"3 s\");\n", `assert_eq!\(show\(62\), "3 s"\);`},
+		"q.rs":      {"    assert_to_string(r, \"12\");\n", `assert_to_string\(r, "\d+"\);`},
+		"r.py":      {"    assert_shown(f(7), 'no')\n", `assert_shown\(f\((7|[689])\), '(no|on|[a-z]{2})'\)`},
 		"H.java":    {"        assertEquals(1.5, half(3), 1e-9);\n", `assertEquals\([23]\.5, half\(3\), 1e-9\);`},
 		"i.c":       {"    assert(add(1, 2) == 3);\n", `assert\(add\(1, 2\) == [245]\);`},
 		"j.sh":      {"[ \"$(prog 2)\" = 4 ] || exit 1\n", `\[ "\$\(prog 2\)" = 4 \] \|\| exit [23]`},
