@@ -90,15 +90,19 @@ func broken(p *checks.Plan, k pick) []string {
 // be right whenever none of the others was changed.
 func (d draw) planted(p *checks.Plan) [][]int {
 	hits, others := picks(p)
-	if len(hits) == 0 {
-		return d.some(p, others)
-	}
 	if d.round > 0 {
 		first := draw{key: d.key, trial: d.trial}.planted(p)
-		left := slices.DeleteFunc(slices.Clone(hits), func(k pick) bool { return slices.Contains(first[k.command], k.canary) })
+		all := hits
+		if len(hits) == 0 {
+			all = others
+		}
+		left := slices.DeleteFunc(slices.Clone(all), func(k pick) bool { return slices.Contains(first[k.command], k.canary) })
 		if len(left) > 0 {
 			return spread(p, left)
 		}
+	}
+	if len(hits) == 0 {
+		return d.some(p, others)
 	}
 	f2p := failToPass(p) // whether it is broken by what is chosen
 	var chosen []pick
@@ -127,8 +131,7 @@ func (d draw) guards(p *checks.Plan) [][]int {
 	return d.some(p, others)
 }
 
-// some chooses of each command's canaries among all at least one; in a second
-// round those that the first one left, if it left any.
+// some chooses of each command's canaries among all at least one.
 func (d draw) some(p *checks.Plan, all []pick) [][]int {
 	of := spread(p, all)
 	for i, mine := range of {
@@ -144,15 +147,6 @@ func (d draw) some(p *checks.Plan, all []pick) [][]int {
 			chosen = []int{mine[order[0]]}
 		}
 		of[i] = chosen
-	}
-	if hits, _ := picks(p); d.round == 0 || len(hits) > 0 {
-		return of
-	}
-	first := draw{key: d.key, trial: d.trial}.some(p, all)
-	for i, mine := range spread(p, all) {
-		if left := slices.DeleteFunc(mine, func(k int) bool { return slices.Contains(first[i], k) }); len(left) > 0 {
-			of[i] = left
-		}
 	}
 	return of
 }

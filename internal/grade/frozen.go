@@ -56,6 +56,9 @@ func (f frozenTree) isDir(src image.Path) (bool, error) {
 // Get writes a part of the tree as a sandbox does. Links on the way are not
 // followed: what lies behind one is missing.
 func (f frozenTree) Get(ctx context.Context, src image.Path, w io.Writer, maxBytes int64) error {
+	if maxBytes == sandbox.HeadOnly {
+		return fmt.Errorf("get %s: a head alone: %w", src, sandbox.ErrUnsupported)
+	}
 	v, err := f.view()
 	if err != nil {
 		return err
@@ -115,12 +118,18 @@ func addEntry(w *tar.Writer, v *image.View, e image.Entry, name, at string) erro
 	case e.Type != image.TypeFile:
 		return nil
 	}
+	return addFile(w, v, e, h)
+}
+
+// addFile writes a file of a view with its content and its time, since make and
+// caches of byte code go by times.
+func addFile(w *tar.Writer, v *image.View, e image.Entry, h *tar.Header) error {
 	r, err := v.Open(e.Path)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	if f, ok := r.(fs.File); ok { // make and caches of byte code go by times
+	if f, ok := r.(fs.File); ok {
 		info, err := f.Stat()
 		if err != nil {
 			return err

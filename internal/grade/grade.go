@@ -132,7 +132,7 @@ func (e *workError) Unwrap() error { return e.err }
 // the grader is at work: else breaking it would be a way out of being judged.
 func byWork(ctx context.Context, err error) error {
 	var te *taskError
-	if err == nil || ctx.Err() != nil || errors.As(err, &te) || slices.ContainsFunc([]error{sandbox.ErrLost, sandbox.ErrClosed, sandbox.ErrOutOfMemory}, func(not error) bool { return errors.Is(err, not) }) {
+	if err == nil || ctx.Err() != nil || errors.As(err, &te) || sandbox.Ended(err) {
 		return err
 	}
 	return &workError{err}

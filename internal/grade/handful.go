@@ -3,8 +3,6 @@ package grade
 import (
 	"archive/tar"
 	"context"
-	"io"
-	"io/fs"
 	"strings"
 
 	"assay/internal/image"
@@ -101,22 +99,5 @@ func (h *handful) add(w *tar.Writer, e image.Entry) error {
 		head.Typeflag, head.Linkname = tar.TypeSymlink, e.Link
 		return w.WriteHeader(head)
 	}
-	r, err := h.view.Open(e.Path)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	if f, ok := r.(fs.File); ok { // make and caches of byte code go by times
-		info, err := f.Stat()
-		if err != nil {
-			return err
-		}
-		head.ModTime = info.ModTime()
-	}
-	head.Typeflag, head.Size = tar.TypeReg, e.Size
-	if err := w.WriteHeader(head); err != nil {
-		return err
-	}
-	_, err = io.CopyN(w, r, e.Size)
-	return err
+	return addFile(w, h.view, e, head)
 }

@@ -2,6 +2,7 @@ package grade
 
 import (
 	"fmt"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -159,7 +160,7 @@ func TestStateOfDirectories(t *testing.T) {
 		const plan = `version = 1
 [[commands]]
 name = "c"
-run = '(truncate -s 4000P big || truncate -s 7T big) 2>/dev/null; mkdir d empty; chmod 750 d; echo x >d/d; mkfifo pipe'
+run = '(truncate -s 4000P big || truncate -s 7T big) 2>/dev/null; mkdir d empty; chmod 750 d; echo x >d/d; mkfifo pipe; perl -MSocket -e "socket(S, PF_UNIX, SOCK_STREAM, 0) && bind(S, sockaddr_un(q(sock)))"; :'
 [[state]]
 name = "s"
 `
@@ -170,7 +171,11 @@ name = "s"
 			"path = 'd'\ntype = 'file'":               trial.CauseTestMismatch,
 			"path = 'pipe'\nabsent = true":            trial.CauseTestMismatch,
 			"path = 'pipe'\ntype = 'file'":            trial.CauseTestMismatch,
+			"path = 'sock'\nabsent = true":            trial.CauseTestMismatch,
 		} {
+			if _, err := exec.LookPath("perl"); err != nil && strings.Contains(state, "sock") {
+				continue
+			}
 			w.judged(w.planned(w.agent(`echo new >main.txt`), plan+state+"\n"), cause, trial.SelfReported)
 		}
 	})

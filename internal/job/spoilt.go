@@ -3,7 +3,6 @@ package job
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"assay/internal/grade"
@@ -24,7 +23,7 @@ func (e *spoiltError) Unwrap() error { return e.err }
 // the task, spoiling its next step would be a way out of being judged. A step
 // whose setup needs what an earlier one was to make stays the task's fault.
 func (a *attempt) spoiltBy(ctx context.Context, i int, err error) error {
-	if i == 0 || ctx.Err() != nil || errors.Is(err, sandbox.ErrLost) || errors.Is(err, sandbox.ErrOutOfMemory) || a.unspoilt(ctx, i) != nil {
+	if i == 0 || ctx.Err() != nil || sandbox.Ended(err) || a.unspoilt(ctx, i) != nil {
 		return err
 	}
 	return &spoiltError{err}

@@ -17,3 +17,7 @@ var (
 	// ErrTooLarge: a tree is larger than the cap it was asked for with.
 	ErrTooLarge = errors.New("tree larger than the cap")
 )
+
+// Ended reports whether err says that the sandbox is no more, and nothing about
+// its tree or what runs in it.
+func Ended(err error) bool { return errors.Is(err, ErrLost) || errors.Is(err, ErrClosed) }

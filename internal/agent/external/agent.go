@@ -237,8 +237,7 @@ func (a *Agent) furnish(ctx context.Context, s agent.Session, files []agent.File
 // spoilt reports whether a later step's tree is what err is about: the agent's
 // own work of the steps before, and no fault of the machine.
 func spoilt(ctx context.Context, s agent.Session, err error) bool {
-	lost := errors.Is(err, sandbox.ErrLost) || errors.Is(err, sandbox.ErrClosed) || errors.Is(err, sandbox.ErrOutOfMemory)
-	return err != nil && s.Brief.Index > 0 && ctx.Err() == nil && !lost
+	return err != nil && s.Brief.Index > 0 && ctx.Err() == nil && !sandbox.Ended(err)
 }
 
 // cleanable are the paths that the recipe's globs of what is no work match.

@@ -73,7 +73,7 @@ func readFile(ctx context.Context, from sandbox.Trees, p image.Path, most int64)
 	var b bytes.Buffer
 	err := from.Get(ctx, p, &b, most)
 	switch {
-	case errors.Is(err, sandbox.ErrLost), errors.Is(err, sandbox.ErrClosed):
+	case sandbox.Ended(err):
 		return nil, err
 	case err != nil:
 		return nil, nil

@@ -77,7 +77,7 @@ func (c *collector) tree(ctx context.Context, dir image.Path, start string, glob
 		return err
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case errors.Is(got, sandbox.ErrLost), errors.Is(got, sandbox.ErrClosed):
+	case sandbox.Ended(got):
 		return fmt.Errorf("copy %s: %w", src, got)
 	case got == nil, errors.Is(got, fs.ErrNotExist), c.full(), stream.N <= 0:
 		return nil // notes tell what was too much

@@ -3,8 +3,11 @@ package prediction
 import (
 	"archive/tar"
 	"bytes"
+	"compress/zlib"
 	"strings"
 	"testing"
+
+	"github.com/bluekeyes/go-gitdiff/gitdiff"
 
 	"assay/internal/agent"
 	"assay/internal/image"
@@ -14,6 +17,20 @@ import (
 
 func added(name string) string {
 	return "diff --git a/" + name + " b/" + name + "\nnew file mode 100644\n--- /dev/null\n+++ b/" + name + "\n@@ -0,0 +1 @@\n+x\n\\ No newline at end of file\n"
+}
+
+// bomb is a binary patch of a file of n zeros.
+func bomb(t *testing.T, n int) string {
+	var packed bytes.Buffer
+	w := zlib.NewWriter(&packed)
+	if _, err := w.Write(make([]byte, n)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return (&gitdiff.File{NewName: "zeros", IsNew: true, NewMode: 0o100644, OldOIDPrefix: strings.Repeat("0", 40), NewOIDPrefix: strings.Repeat("1", 40),
+		IsBinary: true, BinaryFragment: &gitdiff.BinaryFragment{Method: gitdiff.BinaryPatchLiteral, Size: int64(n), RawData: packed.Bytes()}}).String()
 }
 
 // Without any program of the image, assay applies a patch itself, or not at all.
@@ -50,9 +67,16 @@ func TestHere(t *testing.T) {
 		{"a missing file", strings.ReplaceAll(clean, "calc.py", "none.py"), "there is no none.py"},
 		{"outside", strings.ReplaceAll(clean, "/calc.py", "/../calc.py"), "no path below the working directory"},
 		{"no patch", "hello\n", "not a patch"},
+		{"below a file", added("calc.py/x"), "does not apply"},
+		{"a file and below it", added("sub/y") + added("sub"), "does not apply"},
+		{"a device", strings.ReplaceAll(added("dev"), "100644", "020644"), "is of mode 20644"},
+		{"more than it may hold", bomb(t, 3<<20), "are more than 2 MiB"},
+		{"more in several files", bomb(t, 1<<20) + strings.ReplaceAll(bomb(t, 1<<20+1), "zeros", "more"), "are more than 2 MiB"},
 		{"right, and a new file", clean + "diff --git a/d/new.py b/d/new.py\nnew file mode 100644\n--- /dev/null\n+++ b/d/new.py\n@@ -0,0 +1 @@\n+x = 1\n", ""},
 	} {
-		why, err := New("m", "d", Patch, c.patch).here(t.Context(), s)
+		a := New("m", "d", Patch, c.patch)
+		a.most = 2 << 20
+		why, err := a.here(t.Context(), s)
 		if err != nil || c.why == "" && why != "" || !strings.Contains(why, c.why) {
 			t.Errorf("%s: %q, %v, want %q", c.name, why, err, c.why)
 		}

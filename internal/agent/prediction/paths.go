@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path"
 	"strings"
@@ -79,7 +80,7 @@ func (a *Agent) here(ctx context.Context, s agent.Session) (why string, err erro
 	}
 	var puts []written
 	var gone []string
-	total := 0
+	left := a.most
 	for _, f := range files {
 		old := ""
 		if !f.IsNew {
@@ -91,13 +92,13 @@ func (a *Agent) here(ctx context.Context, s agent.Session) (why string, err erro
 				return "", err
 			}
 		}
-		var out bytes.Buffer
-		if err := applyOne(&out, old, f); err != nil {
+		out := bounded{left: left}
+		if err := applyOne(&out, old, f); errors.Is(err, errTooMuch) {
+			return fmt.Sprintf("the patch does not apply: its files are more than %d MiB", a.most>>20), nil
+		} else if err != nil {
 			return fmt.Sprintf("the patch does not apply: %s: %v", f.NewName, err), nil
 		}
-		if total += out.Len(); total > maxWritten {
-			return fmt.Sprintf("the patch does not apply: its files are more than %d MiB", maxWritten>>20), nil
-		}
+		left = out.left
 		if f.IsDelete || f.IsRename {
 			gone = append(gone, path.Join(string(s.Workdir), f.OldName))
 		}
@@ -116,7 +117,7 @@ func (a *Agent) here(ctx context.Context, s agent.Session) (why string, err erro
 			default:
 				return fmt.Sprintf("the patch does not apply: %s is of mode %o", f.NewName, f.NewMode), nil
 			}
-			puts = append(puts, written{path.Join(string(s.Workdir), f.NewName), out.Bytes(), mode})
+			puts = append(puts, written{path.Join(string(s.Workdir), f.NewName), out.buf.Bytes(), mode})
 		}
 	}
 	if err := writeFiles(ctx, s.Sandbox, puts); lost(ctx, err) {
@@ -149,10 +150,25 @@ const (
 // lost tells the end of the sandbox, or of the caller's patience, from what no
 // tree can hold: that is the patch's own fault.
 func lost(ctx context.Context, err error) bool {
-	return err != nil && (ctx.Err() != nil || errors.Is(err, sandbox.ErrLost) || errors.Is(err, sandbox.ErrClosed) || errors.Is(err, sandbox.ErrOutOfMemory))
+	return err != nil && (ctx.Err() != nil || sandbox.Ended(err))
 }
 
-func applyOne(out *bytes.Buffer, old string, f *gitdiff.File) (err error) {
+var errTooMuch = errors.New("more than its files may hold")
+
+// bounded keeps at most left bytes; what would be more is an error.
+type bounded struct {
+	buf  bytes.Buffer
+	left int
+}
+
+func (b *bounded) Write(p []byte) (int, error) {
+	if b.left -= len(p); b.left < 0 {
+		return 0, errTooMuch
+	}
+	return b.buf.Write(p)
+}
+
+func applyOne(out io.Writer, old string, f *gitdiff.File) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("not a patch: %v", r)

@@ -53,6 +53,7 @@ type Agent struct {
 	kind   Kind
 	text   string
 	paths  []string // that a patch names; nil: it cannot be understood
+	most   int      // bytes that its files may hold where assay itself applies it
 }
 
 // New returns the agent of one answer by model. The one without text stands
@@ -60,7 +61,7 @@ type Agent struct {
 func New(model, digest string, kind Kind, text string) *Agent {
 	a := &Agent{
 		info:   trial.AgentInfo{Name: "prediction", Version: "1.0.0", Model: &trial.ModelInfo{Name: model}},
-		digest: digest, kind: kind, text: text,
+		digest: digest, kind: kind, text: text, most: maxWritten,
 	}
 	if kind == Patch {
 		a.paths, _ = patchPaths(text) // what cannot be understood is only applied in one piece, or not at all

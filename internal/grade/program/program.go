@@ -103,7 +103,7 @@ func (one *Case) streams(res sandbox.ExecResult) string {
 // lost reports whether an error is the sandbox's end or the caller's, and not
 // what the candidate's tree is like.
 func lost(ctx context.Context, err error) bool {
-	return err != nil && (ctx.Err() != nil || errors.Is(err, sandbox.ErrLost) || errors.Is(err, sandbox.ErrClosed))
+	return err != nil && (ctx.Err() != nil || sandbox.Ended(err))
 }
 
 // files compares the files that the program should have left.

@@ -139,13 +139,10 @@ func (s *box) Get(ctx context.Context, src image.Path, out io.Writer, maxBytes i
 	if err != nil {
 		return fmt.Errorf("get %s: %w", src, err)
 	}
-	p := &packer{w: tar.NewWriter(out), max: maxBytes, seen: map[*node]string{}}
-	switch {
-	case maxBytes == sandbox.HeadOnly:
-		err = p.head(n, path.Base(string(src)))
-	case n.typ == image.TypeDir:
+	p := &packer{w: tar.NewWriter(out), max: maxBytes, head: maxBytes == sandbox.HeadOnly, seen: map[*node]string{}}
+	if n.typ == image.TypeDir && !p.head {
 		err = p.children(ctx, n, "")
-	default:
+	} else {
 		err = p.entry(ctx, n, path.Base(string(src)))
 	}
 	if err == nil {
@@ -160,6 +157,7 @@ func (s *box) Get(ctx context.Context, src image.Path, out io.Writer, maxBytes i
 type packer struct {
 	w          *tar.Writer
 	max, bytes int64
+	head       bool // an entry is written without what it holds
 	seen       map[*node]string
 }
 
@@ -184,7 +182,7 @@ func (p *packer) entry(ctx context.Context, n *node, rel string) error {
 	switch n.typ {
 	case image.TypeDir:
 		h.Typeflag, h.Name = tar.TypeDir, rel+"/"
-		if err := p.w.WriteHeader(h); err != nil {
+		if err := p.w.WriteHeader(h); err != nil || p.head {
 			return err
 		}
 		return p.children(ctx, n, rel)
@@ -193,6 +191,9 @@ func (p *packer) entry(ctx context.Context, n *node, rel string) error {
 	case image.TypeFIFO:
 		h.Typeflag = tar.TypeFifo
 	case image.TypeFile:
+		if h.Typeflag = tar.TypeReg; p.head {
+			break
+		}
 		data, err := n.content()
 		if err != nil {
 			return err
@@ -201,30 +202,12 @@ func (p *packer) entry(ctx context.Context, n *node, rel string) error {
 			return fmt.Errorf("%q: more than %d bytes: %w", rel, p.max, sandbox.ErrTooLarge)
 		}
 		p.seen[n] = rel
-		h.Typeflag, h.Size = tar.TypeReg, int64(len(data))
+		h.Size = int64(len(data))
 		if err := p.w.WriteHeader(h); err != nil {
 			return err
 		}
 		_, err = p.w.Write(data)
 		return err
-	}
-	return p.w.WriteHeader(h)
-}
-
-// head writes an entry without its content.
-func (p *packer) head(n *node, name string) error {
-	h := &tar.Header{Name: name, Mode: int64(n.mode), ModTime: n.mtime, Format: tar.FormatPAX}
-	switch n.typ {
-	case image.TypeDir:
-		h.Typeflag, h.Name = tar.TypeDir, name+"/"
-	case image.TypeSymlink:
-		h.Typeflag, h.Linkname, h.Mode = tar.TypeSymlink, n.link, 0o777
-	case image.TypeFIFO:
-		h.Typeflag = tar.TypeFifo
-	case image.TypeFile:
-		h.Typeflag = tar.TypeReg
-	default:
-		h.Typeflag = tar.TypeChar
 	}
 	return p.w.WriteHeader(h)
 }

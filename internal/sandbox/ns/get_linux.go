@@ -59,22 +59,20 @@ func (k *keeper) getFrom(root int, q request, pipe io.Writer) error {
 		return err
 	}
 	defer unix.Close(parent)
-	if k.without(sandbox.DefCopyCaps) && q.Max != sandbox.HeadOnly {
+	head := q.Max == sandbox.HeadOnly
+	if k.without(sandbox.DefCopyCaps) {
 		q.Max = 0
 	}
 	out := bufio.NewWriterSize(pipe, streamBuffer)
-	p := &packer{w: tar.NewWriter(out), max: q.Max, real: q.Real, k: k, links: map[inode]string{}, buf: make([]byte, 128<<10)}
+	p := &packer{w: tar.NewWriter(out), max: q.Max, head: head, real: q.Real, k: k, links: map[inode]string{}, buf: make([]byte, 128<<10)}
 	base := path.Base(rel)
 	var st unix.Stat_t
 	if err := unix.Fstatat(parent, base, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return err
 	}
-	switch {
-	case q.Max == sandbox.HeadOnly:
-		err = p.head(parent, base, &st)
-	case st.Mode&unix.S_IFMT == unix.S_IFDIR:
+	if st.Mode&unix.S_IFMT == unix.S_IFDIR && !p.head {
 		err = p.dir(parent, base, "", 0)
-	default:
+	} else {
 		err = p.entry(parent, base, base, 0)
 	}
 	if err == nil {
@@ -99,6 +97,7 @@ type packer struct {
 	k     *keeper
 	w     *tar.Writer
 	max   int64 // 0: none
+	head  bool  // an entry is written without what it holds
 	bytes int64
 	real  bool             // owners are told
 	heads int64            // what the names come to
@@ -147,11 +146,14 @@ func (p *packer) entry(dir int, base, rel string, depth int) error {
 	if p.heads += headBytes; p.max > 0 && p.heads > p.max+headsFree {
 		return fmt.Errorf("%.200q: too many names for a cap of %d bytes: %w", rel, p.max, sandbox.ErrTooLarge)
 	}
-	h := p.header(rel, &st)
+	h := &tar.Header{Name: rel, Mode: int64(st.Mode & 0o7777), ModTime: time.Unix(st.Mtim.Sec, st.Mtim.Nsec), Format: tar.FormatPAX}
+	if p.real {
+		h.Uid, h.Gid = int(st.Uid), int(st.Gid)
+	}
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFDIR:
 		h.Typeflag, h.Name = tar.TypeDir, rel+"/"
-		if err := p.w.WriteHeader(h); err != nil {
+		if err := p.w.WriteHeader(h); err != nil || p.head {
 			return err
 		}
 		return p.dir(dir, base, rel, depth+1)
@@ -166,38 +168,16 @@ func (p *packer) entry(dir int, base, rel string, depth int) error {
 		h.Typeflag = tar.TypeFifo
 		return p.w.WriteHeader(h)
 	case unix.S_IFREG:
-		return p.file(dir, base, h)
-	}
-	return nil // devices and sockets are no data
-}
-
-func (p *packer) header(rel string, st *unix.Stat_t) *tar.Header {
-	h := &tar.Header{Name: rel, Mode: int64(st.Mode & 0o7777), ModTime: time.Unix(st.Mtim.Sec, st.Mtim.Nsec), Format: tar.FormatPAX}
-	if p.real {
-		h.Uid, h.Gid = int(st.Uid), int(st.Gid)
-	}
-	return h
-}
-
-// head writes an entry without its content.
-func (p *packer) head(dir int, base string, st *unix.Stat_t) error {
-	h := p.header(base, st)
-	switch st.Mode & unix.S_IFMT {
-	case unix.S_IFDIR:
-		h.Typeflag, h.Name = tar.TypeDir, base+"/"
-	case unix.S_IFLNK:
-		to, err := readlinkat(dir, base)
-		if err != nil {
-			return err
+		if !p.head {
+			return p.file(dir, base, h)
 		}
-		h.Typeflag, h.Linkname = tar.TypeSymlink, to
-	case unix.S_IFIFO:
-		h.Typeflag = tar.TypeFifo
-	case unix.S_IFREG:
 		h.Typeflag = tar.TypeReg
-	default:
-		h.Typeflag = tar.TypeChar
+		return p.w.WriteHeader(h)
 	}
+	if !p.head {
+		return nil // devices and sockets are no data
+	}
+	h.Typeflag = tar.TypeChar
 	return p.w.WriteHeader(h)
 }
 

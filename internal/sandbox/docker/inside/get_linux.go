@@ -39,13 +39,10 @@ func get(src string, max int64, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	p := &packer{w: tar.NewWriter(out), max: max, links: map[[2]uint64]string{}}
-	switch {
-	case max == wire.HeadOnly:
-		err = p.head(fd, base, &st)
-	case st.Mode&unix.S_IFMT == unix.S_IFDIR:
+	p := &packer{w: tar.NewWriter(out), max: max, head: max == wire.HeadOnly, links: map[[2]uint64]string{}}
+	if st.Mode&unix.S_IFMT == unix.S_IFDIR && !p.head {
 		err = p.dir(fd, base, "", 0)
-	default:
+	} else {
 		err = p.entry(fd, base, base, 0)
 	}
 	if err != nil {
@@ -68,6 +65,7 @@ func openPlain(dir string) (int, error) {
 type packer struct {
 	w     *tar.Writer
 	max   int64 // 0: none
+	head  bool  // an entry is written without what it holds
 	bytes int64
 	links map[[2]uint64]string // the first name of a file that has several
 }
@@ -104,11 +102,12 @@ func (p *packer) entry(dir int, base, rel string, depth int) error {
 	if err := unix.Fstatat(dir, base, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return err
 	}
-	h := header(rel, &st)
+	h := &tar.Header{Name: rel, Mode: int64(st.Mode & 0o7777), Uid: int(st.Uid), Gid: int(st.Gid),
+		ModTime: time.Unix(st.Mtim.Sec, st.Mtim.Nsec), Format: tar.FormatPAX}
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFDIR:
 		h.Typeflag, h.Name = tar.TypeDir, rel+"/"
-		if err := p.w.WriteHeader(h); err != nil {
+		if err := p.w.WriteHeader(h); err != nil || p.head {
 			return err
 		}
 		return p.dir(dir, base, rel, depth+1)
@@ -123,35 +122,16 @@ func (p *packer) entry(dir int, base, rel string, depth int) error {
 		h.Typeflag = tar.TypeFifo
 		return p.w.WriteHeader(h)
 	case unix.S_IFREG:
-		return p.file(dir, base, h)
-	}
-	return nil // devices and sockets are no data
-}
-
-func header(rel string, st *unix.Stat_t) *tar.Header {
-	return &tar.Header{Name: rel, Mode: int64(st.Mode & 0o7777), Uid: int(st.Uid), Gid: int(st.Gid),
-		ModTime: time.Unix(st.Mtim.Sec, st.Mtim.Nsec), Format: tar.FormatPAX}
-}
-
-// head writes an entry without its content.
-func (p *packer) head(dir int, base string, st *unix.Stat_t) error {
-	h := header(base, st)
-	switch st.Mode & unix.S_IFMT {
-	case unix.S_IFDIR:
-		h.Typeflag, h.Name = tar.TypeDir, base+"/"
-	case unix.S_IFLNK:
-		to, err := readlinkat(dir, base)
-		if err != nil {
-			return err
+		if !p.head {
+			return p.file(dir, base, h)
 		}
-		h.Typeflag, h.Linkname, h.Mode = tar.TypeSymlink, to, 0o777
-	case unix.S_IFIFO:
-		h.Typeflag = tar.TypeFifo
-	case unix.S_IFREG:
 		h.Typeflag = tar.TypeReg
-	default:
-		h.Typeflag = tar.TypeChar
+		return p.w.WriteHeader(h)
 	}
+	if !p.head {
+		return nil // devices and sockets are no data
+	}
+	h.Typeflag = tar.TypeChar
 	return p.w.WriteHeader(h)
 }
 
