@@ -30,6 +30,7 @@ class Log:
         self.counts = dict.fromkeys(ORDER, 0)
         self.runs = self.ended = 0
         self.stopped = False
+        self.loaded = True
         self.write(log="assay-tests", v=1, runner=runner, version=platform.python_version(),
                    language="python " + platform.python_version())
 
@@ -42,8 +43,14 @@ class Log:
         self.counts[test["status"]] += 1
         self.write(**{word: name}, **test)
 
+    def unloaded(self, e):
+        """An exception before any test was run: a named module that cannot be imported, a wrong setting."""
+        self.loaded = False
+        self.result("result", "(load)", {"status": "error", "kind": "build",
+                                         "message": ("%s: %s" % (type(e).__name__, e))[:MESSAGE]})
+
     def done(self):
-        if self.runs and self.runs == self.ended:
+        if not self.loaded or self.runs and self.runs == self.ended:
             line = {"done": self.counts}
             if self.stopped:
                 line["stopped"] = "the runner was told to stop"
@@ -192,6 +199,10 @@ def main():
         else:
             sys.path.insert(0, os.getcwd())
             unittest.main(module=None, argv=["python -m unittest"] + argv)
+    except BaseException as e:
+        if not log.runs and not (isinstance(e, SystemExit) and e.code in (0, None)):
+            log.unloaded(e)
+        raise
     finally:
         log.done()
 
