@@ -55,7 +55,7 @@ func (s *search) spread(ctx context.Context, t *task.Task, c Config, deps job.De
 				h.in.queue = slices.Insert(h.in.queue, 0, h.Canary)
 			}
 		}
-		if slices.ContainsFunc(hopes, func(h *hope) bool { stopped, left := unread[h]; return left && !stopped }) {
+		if len(unread) > 0 {
 			some, parted = part, true // what stops all others, as by a compiler, spoils its own part alone
 		}
 	}
@@ -308,17 +308,18 @@ func (s *search) withAll(hopes []*hope) *checks.Plan {
 
 // learn keeps the candidates that broke tests of their own and no others. It
 // gives back those of which no run told anything: true where the runs ended
-// before, false where they could not be read.
+// before their time, false where they could not be read.
 func (s *search) learn(hopes []*hope, runs []spreadRun) map[*hope]bool {
 	unread, read := map[*hope]bool{}, map[*hope]bool{}
 	for _, name := range s.hopes {
 		breaks := map[*hope]map[string]bool{}  // nil: was never in place
 		foreign := map[string]map[*hope]bool{} // ids that fail, and who may have done it
 		guilty := map[*hope]bool{}
+		var ends [][]*hope // of each run that ended before its time, who may have done it
 		for _, r := range runs {
 			failed, gone, ok := r.broken(name)
-			culprit, stopped := r.stopped(name, gone)
-			if !ok || stopped && culprit == nil {
+			suspects, stopped := r.stopped(name, failed, gone)
+			if !ok || stopped && len(suspects) == 0 {
 				for _, h := range r.planted {
 					if _, known := unread[h]; !known {
 						unread[h] = false
@@ -326,29 +327,29 @@ func (s *search) learn(hopes []*hope, runs []spreadRun) map[*hope]bool {
 				}
 				continue
 			}
+			if stopped {
+				ends = append(ends, suspects)
+			}
 			own := map[string]bool{}
 			for _, h := range r.planted {
-				lost := slices.ContainsFunc(h.in.ids[name], func(id string) bool { return gone[id] })
-				switch {
-				case h == culprit || lost && !stopped:
-					guilty[h], read[h] = true, true
-					continue
-				case lost:
-					unread[h] = true
-					continue
-				}
-				read[h] = true
-				now := map[string]bool{}
+				now, lost := map[string]bool{}, false
 				for _, id := range h.in.ids[name] {
-					own[id] = true
+					own[id], lost = true, lost || gone[id]
 					if failed[id] && (breaks[h] == nil || breaks[h][id]) {
 						now[id] = true
 					}
 				}
-				breaks[h] = now
+				switch {
+				case stopped && (lost || slices.Contains(suspects, h)):
+					unread[h] = true
+				case lost:
+					guilty[h], read[h] = true, true
+				default:
+					breaks[h], read[h] = now, true
+				}
 			}
 			for id := range failed {
-				if own[id] || gone[id] || !s.lists[name][id] || culprit != nil && slices.Contains(culprit.in.ids[name], id) {
+				if own[id] || gone[id] || !s.lists[name][id] {
 					continue
 				}
 				suspects := map[*hope]bool{}
@@ -362,6 +363,15 @@ func (s *search) learn(hopes []*hope, runs []spreadRun) map[*hope]bool {
 		}
 		for _, suspects := range foreign {
 			maps.Copy(guilty, suspects)
+		}
+		for _, suspects := range ends {
+			// Who was in place in a run that went on to its end is out of it, if there is anybody else.
+			if slices.ContainsFunc(suspects, func(h *hope) bool { return guilty[h] || len(suspects) > 1 && !read[h] }) {
+				continue
+			}
+			for _, h := range suspects {
+				guilty[h], read[h] = true, true
+			}
 		}
 		for _, h := range hopes {
 			if len(breaks[h]) == 0 || guilty[h] {
@@ -379,28 +389,23 @@ func (s *search) learn(hopes []*hope, runs []spreadRun) map[*hope]bool {
 }
 
 // stopped reports whether a run with canaries ended before its time: tests are
-// gone that no canary is in. What ended it is then in the last test that failed.
-func (r spreadRun) stopped(command string, gone map[string]bool) (culprit *hope, yes bool) {
+// gone that no canary is in. One of those did it that broke a test of their own;
+// which one is not told, as reports are in the order of ids.
+func (r spreadRun) stopped(command string, failed, gone map[string]bool) (suspects []*hope, yes bool) {
 	left := len(gone)
 	for _, h := range r.planted {
+		bitten := false
 		for _, id := range h.in.ids[command] {
 			if gone[id] {
 				left--
 			}
+			bitten = bitten || failed[id] && !gone[id]
+		}
+		if bitten {
+			suspects = append(suspects, h)
 		}
 	}
-	if left == 0 {
-		return nil, false
-	}
-	canary, _ := of(r.Canary, command)
-	for _, t := range slices.Backward(canary.NotPassed) {
-		for _, h := range r.planted {
-			if slices.Contains(h.in.ids[command], t.ID) {
-				return h, true
-			}
-		}
-	}
-	return nil, true
+	return suspects, left > 0
 }
 
 // broken is what passed in a command's real run and did not in that with

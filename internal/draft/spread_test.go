@@ -123,6 +123,86 @@ func TestSpread(t *testing.T) {
 	}
 }
 
+// Reports are in the order of ids, so that nothing tells which of two changed
+// tests ended a run, but a run that only one of them is in.
+func TestSpreadAfterAPanic(t *testing.T) {
+	text := ""
+	var ids []string
+	for i := range 5 {
+		text += fmt.Sprintf("func Test%d(t *testing.T) {\n\tif f(%d) != %d {\n\t\tt.Fatal()\n\t}\n}\n\n", i, i, 100+i)
+		ids = append(ids, fmt.Sprintf("a::Test%d", i))
+	}
+	// Test0 panics where it is changed; tests run from the last to the first.
+	run := func(hopes []*hope, planted ...int) spreadRun {
+		k := ran{Name: "unit", Exit: 1}
+		for _, i := range []int{4, 2, 0, 1, 3} {
+			if i == 0 && slices.Contains(planted, 0) || slices.Contains(planted, i) {
+				k.NotPassed = append(k.NotPassed, struct {
+					ID     string `json:"id"`
+					Status string `json:"status"`
+				}{ids[i], "failed"})
+			} else {
+				k.Passed = append(k.Passed, ids[i])
+			}
+			if k.Tests++; i == 0 && slices.Contains(planted, 0) {
+				break
+			}
+		}
+		slices.Sort(k.Passed)
+		slices.SortFunc(k.NotPassed, func(a, b struct {
+			ID     string `json:"id"`
+			Status string `json:"status"`
+		}) int {
+			return strings.Compare(a.ID, b.ID)
+		})
+		out := spreadRun{evidence: evidence{Commands: []ran{{Name: "unit", Tests: 5, Passed: ids}}, Canary: []ran{k}}}
+		for _, i := range planted {
+			out.planted = append(out.planted, hopes[i])
+		}
+		return out
+	}
+	for name, c := range map[string]struct {
+		runs           [][]int
+		caught, unread []int
+	}{
+		"two of which one was in a whole run":  {[][]int{{0, 2}, {1, 2}}, []int{1, 2}, []int{0}},
+		"two that were in no other run":        {[][]int{{0, 2}, {1, 3}}, []int{1, 3}, []int{0, 2}},
+		"one alone":                            {[][]int{{0, 3}, {1, 4}}, []int{1, 4}, []int{3}},
+		"one alone, and another run with both": {[][]int{{0, 3}, {0, 4}, {3, 4}}, []int{3, 4}, nil},
+		"nobody ends it":                       {[][]int{{1, 2}, {3, 4}}, []int{1, 2, 3, 4}, nil},
+	} {
+		s := &search{plan: &checks.Plan{Version: 1, Commands: []checks.Command{{Name: "unit", Report: "go-test", PassToPass: ids}}},
+			hopes: []string{"unit"}, content: map[string][]byte{}, queue: map[string][]checks.Canary{}, caught: map[string][]checks.Canary{}, lists: map[string]map[string]bool{"unit": setOf(ids)}}
+		s.offer("/app/a_test.go", []byte(text))
+		hopes := s.oneEach(s.everywhere())
+		if len(hopes) != 5 {
+			t.Fatalf("%d tests have candidates", len(hopes))
+		}
+		var runs []spreadRun
+		for _, planted := range c.runs {
+			runs = append(runs, run(hopes, planted...))
+		}
+		want := map[*hope]bool{}
+		for _, i := range c.unread {
+			want[hopes[i]] = true
+		}
+		if unread := s.learn(hopes, runs); !maps.Equal(unread, want) {
+			t.Errorf("%s: of %d nothing is told, want %v", name, len(unread), c.unread)
+		}
+		var got []string
+		for _, k := range s.caught["unit"] {
+			got = append(got, k.Breaks...)
+		}
+		var right []string
+		for _, i := range c.caught {
+			right = append(right, ids[i])
+		}
+		if slices.Sort(got); !slices.Equal(got, right) {
+			t.Errorf("%s: caught %q, want %q", name, got, right)
+		}
+	}
+}
+
 func setOf(ids []string) map[string]bool {
 	m := map[string]bool{}
 	for _, id := range ids {
