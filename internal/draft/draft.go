@@ -41,16 +41,19 @@ func (c Config) say(format string, args ...any) {
 
 // ran is what one run of a command's tests came to.
 type ran struct {
-	Name      string   `json:"name"`
-	Exit      int      `json:"exit"`
-	Tests     int      `json:"tests"`
-	Passed    []string `json:"passed"`
-	NotPassed []struct {
-		ID     string `json:"id"`
-		Status string `json:"status"`
-	} `json:"not_passed"`
-	NotStarted string `json:"not_started"`
-	ReportErr  string `json:"report_error"`
+	Name       string   `json:"name"`
+	Exit       int      `json:"exit"`
+	Tests      int      `json:"tests"`
+	Passed     []string `json:"passed"`
+	NotPassed  []test   `json:"not_passed"`
+	NotStarted string   `json:"not_started"`
+	ReportErr  string   `json:"report_error"`
+}
+
+// test is one that did not pass.
+type test struct {
+	ID     string `json:"id"`
+	Status string `json:"status"`
 }
 
 // whole reports whether every test is told of.

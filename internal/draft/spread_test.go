@@ -68,10 +68,7 @@ func TestSpread(t *testing.T) {
 		r, k := ran{Name: "unit", Tests: 6, Passed: ids}, ran{Name: "unit", Tests: 6, Exit: 1}
 		for i, id := range ids {
 			if i != 1 && slices.Contains(planted, i) || i == 5 && slices.Contains(planted, 2) {
-				k.NotPassed = append(k.NotPassed, struct {
-					ID     string `json:"id"`
-					Status string `json:"status"`
-				}{id, "failed"})
+				k.NotPassed = append(k.NotPassed, test{id, "failed"})
 			} else {
 				k.Passed = append(k.Passed, id)
 			}
@@ -137,10 +134,7 @@ func TestSpreadAfterAPanic(t *testing.T) {
 		k := ran{Name: "unit", Exit: 1}
 		for _, i := range []int{4, 2, 0, 1, 3} {
 			if i == 0 && slices.Contains(planted, 0) || slices.Contains(planted, i) {
-				k.NotPassed = append(k.NotPassed, struct {
-					ID     string `json:"id"`
-					Status string `json:"status"`
-				}{ids[i], "failed"})
+				k.NotPassed = append(k.NotPassed, test{ids[i], "failed"})
 			} else {
 				k.Passed = append(k.Passed, ids[i])
 			}
@@ -149,12 +143,7 @@ func TestSpreadAfterAPanic(t *testing.T) {
 			}
 		}
 		slices.Sort(k.Passed)
-		slices.SortFunc(k.NotPassed, func(a, b struct {
-			ID     string `json:"id"`
-			Status string `json:"status"`
-		}) int {
-			return strings.Compare(a.ID, b.ID)
-		})
+		slices.SortFunc(k.NotPassed, func(a, b test) int { return strings.Compare(a.ID, b.ID) })
 		out := spreadRun{evidence: evidence{Commands: []ran{{Name: "unit", Tests: 5, Passed: ids}}, Canary: []ran{k}}}
 		for _, i := range planted {
 			out.planted = append(out.planted, hopes[i])
