@@ -54,6 +54,7 @@ type ran struct {
 type test struct {
 	ID     string `json:"id"`
 	Status string `json:"status"`
+	Kind   string `json:"kind"`
 }
 
 // whole reports whether every test is told of.

@@ -71,12 +71,17 @@ func Candidates(name string, content []byte, seed int64) []checks.Canary {
 			o.texts = append(o.texts, literal.FindAllString(line, -1)...)
 		}
 	}
-	var first, second []checks.Canary
+	var first, second, last []checks.Canary
 	for i, line := range lines {
 		if !asserts[i] || len(first) == maxAsserts {
 			continue
 		}
-		found := literal.FindAllStringIndex(line, -1)
+		found, places := literals(line)
+		for _, at := range places[:min(1, len(places))] {
+			if k, ok := o.change(name, all, lines, i, at); ok {
+				last = append(last, k)
+			}
+		}
 		if len(found) == 0 {
 			continue
 		}
@@ -100,7 +105,24 @@ func Candidates(name string, content []byte, seed int64) []checks.Canary {
 	r := rand.New(rand.NewPCG(binary.LittleEndian.Uint64(sum[:8]), binary.LittleEndian.Uint64(sum[8:16])))
 	r.Shuffle(len(first), func(i, j int) { first[i], first[j] = first[j], first[i] })
 	r.Shuffle(len(second), func(i, j int) { second[i], second[j] = second[j], second[i] })
-	return slices.Concat(first, second, turned(name, all, lines))
+	return slices.Concat(first, second, turned(name, all, lines), last)
+}
+
+// index is a place in a list, as "got[1]" and "m[i+1]" name one.
+var index = regexp.MustCompile(`[\w)\]]\[[\w+\-* ]*\]`)
+
+// literals are those of a line, and by themselves those that say a place in a
+// list: another one may lie outside, and where that is a panic it ends the run.
+func literals(line string) (found, places [][]int) {
+	in := index.FindAllStringIndex(line, -1)
+	for _, at := range literal.FindAllStringIndex(line, -1) {
+		if slices.ContainsFunc(in, func(x []int) bool { return x[0] < at[0] && at[1] < x[1] }) {
+			places = append(places, at)
+		} else {
+			found = append(found, at)
+		}
+	}
+	return found, places
 }
 
 // comparison is a condition of Go that compares with ==, or with !=.

@@ -52,6 +52,20 @@ func TestCandidates(t *testing.T) {
 	}
 }
 
+// A place in a list comes last, as another one may be outside of it.
+func TestPlacesComeLast(t *testing.T) {
+	text := "\tif got[1] != \"x\" {\n\tif want := list[k+1]; got != want {\n\tif n[2] == 3 {\n\tif want := []int{7}; f() != 9 {\n"
+	var news []string
+	for _, k := range Candidates("a_test.go", []byte(text), 1) {
+		news = append(news, strings.TrimSpace(k.New))
+	}
+	place := func(s string) bool { return !strings.Contains(s, "[1]") && strings.Contains(s, "got[") || strings.Contains(s, "list[") || !strings.Contains(s, "n[2]") && strings.Contains(s, "n[") }
+	first := slices.IndexFunc(news, place)
+	if first < 0 || len(news)-first != 3 || slices.ContainsFunc(news[first:], func(s string) bool { return !place(s) }) {
+		t.Errorf("%q", news)
+	}
+}
+
 // Nothing but what it says tells a changed expectation from a real one: every
 // text is one that stands in the file, or has its own letters and digits.
 func TestCandidatesBearNoMark(t *testing.T) {

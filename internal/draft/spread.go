@@ -389,21 +389,35 @@ func (s *search) learn(hopes []*hope, runs []spreadRun) map[*hope]bool {
 }
 
 // stopped reports whether a run with canaries ended before its time: tests are
-// gone that no canary is in. One of those did it that broke a test of their own;
-// which one is not told, as reports are in the order of ids.
+// gone that no canary is in. One of those did it that broke a test of their own,
+// and if there are such, of those that broke it otherwise than by an assertion.
+// Which one is not told, as reports are in the order of ids.
 func (r spreadRun) stopped(command string, failed, gone map[string]bool) (suspects []*hope, yes bool) {
+	canary, _ := of(r.Canary, command)
+	raised := map[string]bool{}
+	for _, t := range canary.NotPassed {
+		raised[t.ID] = t.Kind != "" && t.Kind != string(report.KindAssertion)
+	}
 	left := len(gone)
+	var violent []*hope
 	for _, h := range r.planted {
-		bitten := false
+		bitten, violently := false, false
 		for _, id := range h.in.ids[command] {
 			if gone[id] {
 				left--
 			}
 			bitten = bitten || failed[id] && !gone[id]
+			violently = violently || raised[id]
 		}
 		if bitten {
 			suspects = append(suspects, h)
 		}
+		if violently {
+			violent = append(violent, h)
+		}
+	}
+	if len(violent) > 0 {
+		suspects = violent
 	}
 	return suspects, left > 0
 }

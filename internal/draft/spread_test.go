@@ -68,7 +68,7 @@ func TestSpread(t *testing.T) {
 		r, k := ran{Name: "unit", Tests: 6, Passed: ids}, ran{Name: "unit", Tests: 6, Exit: 1}
 		for i, id := range ids {
 			if i != 1 && slices.Contains(planted, i) || i == 5 && slices.Contains(planted, 2) {
-				k.NotPassed = append(k.NotPassed, test{id, "failed"})
+				k.NotPassed = append(k.NotPassed, test{ID: id, Status: "failed"})
 			} else {
 				k.Passed = append(k.Passed, id)
 			}
@@ -130,11 +130,15 @@ func TestSpreadAfterAPanic(t *testing.T) {
 		ids = append(ids, fmt.Sprintf("a::Test%d", i))
 	}
 	// Test0 panics where it is changed; tests run from the last to the first.
-	run := func(hopes []*hope, planted ...int) spreadRun {
+	run := func(kinds bool, hopes []*hope, planted ...int) spreadRun {
 		k := ran{Name: "unit", Exit: 1}
 		for _, i := range []int{4, 2, 0, 1, 3} {
 			if i == 0 && slices.Contains(planted, 0) || slices.Contains(planted, i) {
-				k.NotPassed = append(k.NotPassed, test{ids[i], "failed"})
+				kind := ""
+				if kinds {
+					kind = map[bool]string{true: "exception", false: "assertion"}[i == 0]
+				}
+				k.NotPassed = append(k.NotPassed, test{ids[i], "failed", kind})
 			} else {
 				k.Passed = append(k.Passed, ids[i])
 			}
@@ -153,12 +157,14 @@ func TestSpreadAfterAPanic(t *testing.T) {
 	for name, c := range map[string]struct {
 		runs           [][]int
 		caught, unread []int
+		kinds          bool
 	}{
-		"two of which one was in a whole run":  {[][]int{{0, 2}, {1, 2}}, []int{1, 2}, []int{0}},
-		"two that were in no other run":        {[][]int{{0, 2}, {1, 3}}, []int{1, 3}, []int{0, 2}},
-		"one alone":                            {[][]int{{0, 3}, {1, 4}}, []int{1, 4}, []int{3}},
-		"one alone, and another run with both": {[][]int{{0, 3}, {0, 4}, {3, 4}}, []int{3, 4}, nil},
-		"nobody ends it":                       {[][]int{{1, 2}, {3, 4}}, []int{1, 2, 3, 4}, nil},
+		"two of which one was in a whole run":  {[][]int{{0, 2}, {1, 2}}, []int{1, 2}, []int{0}, false},
+		"two that were in no other run":        {[][]int{{0, 2}, {1, 3}}, []int{1, 3}, []int{0, 2}, false},
+		"one alone":                            {[][]int{{0, 3}, {1, 4}}, []int{1, 4}, []int{3}, false},
+		"one alone, and another run with both": {[][]int{{0, 3}, {0, 4}, {3, 4}}, []int{3, 4}, nil, false},
+		"one raised more than an assertion":    {[][]int{{0, 2, 1}, {4, 3}}, []int{2, 3, 4}, []int{1}, true},
+		"nobody ends it":                       {[][]int{{1, 2}, {3, 4}}, []int{1, 2, 3, 4}, nil, false},
 	} {
 		s := &search{plan: &checks.Plan{Version: 1, Commands: []checks.Command{{Name: "unit", Report: "go-test", PassToPass: ids}}},
 			hopes: []string{"unit"}, content: map[string][]byte{}, queue: map[string][]checks.Canary{}, caught: map[string][]checks.Canary{}, lists: map[string]map[string]bool{"unit": setOf(ids)}}
@@ -169,7 +175,7 @@ func TestSpreadAfterAPanic(t *testing.T) {
 		}
 		var runs []spreadRun
 		for _, planted := range c.runs {
-			runs = append(runs, run(hopes, planted...))
+			runs = append(runs, run(c.kinds, hopes, planted...))
 		}
 		want := map[*hope]bool{}
 		for _, i := range c.unread {
