@@ -105,7 +105,44 @@ func Candidates(name string, content []byte, seed int64) []checks.Canary {
 	r := rand.New(rand.NewPCG(binary.LittleEndian.Uint64(sum[:8]), binary.LittleEndian.Uint64(sum[8:16])))
 	r.Shuffle(len(first), func(i, j int) { first[i], first[j] = first[j], first[i] })
 	r.Shuffle(len(second), func(i, j int) { second[i], second[j] = second[j], second[i] })
-	return slices.Concat(first, second, turned(name, all, lines), last)
+	return slices.Concat(first, second, turned(name, all, lines), o.spelled(name, all, lines), last)
+}
+
+// expected begins what a test of Python or JavaScript expects, where that has
+// lines of its own; texts are those that are one text and nothing else.
+var (
+	expected = regexp.MustCompile(`^\s*(?:const |let |var )?\w*(?:expect|want|should)\w*(?:: \w+)? = `)
+	texts    = regexp.MustCompile(`^\s*[rbfu]?(?:"(?:[^"\\]|\\.)+"|'(?:[^'\\]|\\.)+'),?\s*$`)
+)
+
+// spelled are the first texts of what tests expect and do not say in the line
+// that asserts it, in the file's order: mostly outputs, spelled out line by line.
+func (o others) spelled(name, all string, lines []string) []checks.Canary {
+	if !slices.Contains([]string{".py", ".js", ".mjs", ".cjs", ".ts", ".mts"}, path.Ext(name)) {
+		return nil
+	}
+	var out []checks.Canary
+	open := 0 // lines that may still belong to it
+	for i, line := range lines {
+		switch {
+		case expected.MatchString(line):
+			open = 12
+		case open > 0:
+			open--
+		}
+		found := literal.FindAllStringIndex(line, -1)
+		if open == 0 || len(found) == 0 || len(out) == maxAsserts || open < 12 && !texts.MatchString(line) {
+			continue
+		}
+		lit := line[found[len(found)-1][0]:found[len(found)-1][1]]
+		if open == 12 && (len(lit) < 4 || strings.Contains(line, ".join(")) {
+			continue // what joins lines is on this one
+		}
+		if k, ok := o.change(name, all, lines, i, found[len(found)-1]); ok {
+			out, open = append(out, k), 0
+		}
+	}
+	return out
 }
 
 // index is a place in a list, as "got[1]" and "m[i+1]" name one.

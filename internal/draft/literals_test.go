@@ -26,6 +26,8 @@ func TestCandidates(t *testing.T) {
 		"k.t":       {"is(add(1, 2), 3, 'adds');\n", `is\(add\(1, 2\), [245], 'adds'\);`},
 		"p.js":      {"  t.equal(show(1), 'one')\n", `t\.equal\(show\(1\), '(eno|noe|oen)'\)`},
 		"o.py":      {"    assert show(3) == 'v3.11'\n", `assert show\(3\) == 'v(\d\.\d\d)'`},
+		"s.py":      {"    expected = \"\\n\".join(\n        [\n            \"| a1 |\",\n            \"|----|\",\n        ]\n    )\n    assert_equal(expected, got)\n", `"\| a\d \|",`},
+		"t.js":      {"  const wanted = 'one two'\n  t.check(got, wanted)\n", `const wanted = '[a-z ]+'`},
 		"l.txt":     {"assert 1 == 1\n", ""},
 		"m.py":      {"x = 1\n", ""},
 		"n.py":      {"assert x == 007\n", ""},
@@ -59,7 +61,9 @@ func TestPlacesComeLast(t *testing.T) {
 	for _, k := range Candidates("a_test.go", []byte(text), 1) {
 		news = append(news, strings.TrimSpace(k.New))
 	}
-	place := func(s string) bool { return !strings.Contains(s, "[1]") && strings.Contains(s, "got[") || strings.Contains(s, "list[") || !strings.Contains(s, "n[2]") && strings.Contains(s, "n[") }
+	place := func(s string) bool {
+		return !strings.Contains(s, "[1]") && strings.Contains(s, "got[") || strings.Contains(s, "list[") || !strings.Contains(s, "n[2]") && strings.Contains(s, "n[")
+	}
 	first := slices.IndexFunc(news, place)
 	if first < 0 || len(news)-first != 3 || slices.ContainsFunc(news[first:], func(s string) bool { return !place(s) }) {
 		t.Errorf("%q", news)

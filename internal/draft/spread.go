@@ -157,25 +157,43 @@ func parts(id string) []string {
 		if test, _, sub := strings.Cut(p, "/"); sub {
 			out = append(out, test) // Go's subtests
 		}
-		if i := strings.LastIndexByte(p, '.'); i >= 0 {
-			out = append(out, p[i+1:]) // unittest's methods
+		if strings.Contains(p, ".") && !strings.Contains(p, " ") { // unittest's methods, Java's classes
+			dotted := strings.Split(p, ".")
+			slices.Reverse(dotted)
+			out = append(out, dotted...)
 		}
 	}
 	return out
 }
 
+// around is the name of what a beginning stands in, "" of one in nothing.
+func around(all []beginning, i int) string {
+	for j := i - 1; j >= 0; j-- {
+		if all[j].indent < all[i].indent {
+			return all[j].name
+		}
+	}
+	return ""
+}
+
+// called is a test's own name, without its class's.
+func called(id string) string {
+	name := parts(id)[0]
+	if !strings.Contains(name, " ") {
+		name = name[strings.LastIndexByte(name, '.')+1:]
+	}
+	return name
+}
+
 // stretches are the tests of a file, by the names of ids; a name that stands
-// there twice is nobody's. A test that is called like the file, as a program of
+// there twice is that one's which is in what the id says, as a class, or else
+// nobody's. A test that is called like the file, as a program of
 // CTest's is, has it whole.
 func stretches(file string, content []byte, ids map[string][]string) []*stretch {
 	all := beginnings(content)
-	byName := map[string]int{}
+	byName := map[string][]int{}
 	for i, b := range all {
-		if _, twice := byName[b.name]; twice {
-			byName[b.name] = -1
-		} else {
-			byName[b.name] = i
-		}
+		byName[b.name] = append(byName[b.name], i)
 	}
 	stem := strings.TrimSuffix(path.Base(file), path.Ext(file))
 	whole := &stretch{file: file, to: len(content), ids: map[string][]string{}}
@@ -186,14 +204,19 @@ func stretches(file string, content []byte, ids map[string][]string) []*stretch 
 				whole.ids[command] = []string{id}
 				continue
 			}
-			for _, name := range parts(id) {
-				i, ok := byName[name]
-				if !ok {
+			names := parts(id)
+			for n, name := range names {
+				here := byName[name]
+				if len(here) > 1 && n+1 < len(names) {
+					here = slices.DeleteFunc(slices.Clone(here), func(i int) bool { return around(all, i) != names[n+1] })
+				}
+				if len(here) == 0 && len(byName[name]) == 0 {
 					continue
 				}
-				if i < 0 {
+				if len(here) != 1 {
 					break
 				}
+				i := here[0]
 				if found[i] == nil {
 					found[i] = &stretch{file: file, from: all[i].at, to: len(content), ids: map[string][]string{}}
 					for _, next := range all[i+1:] {
@@ -315,8 +338,9 @@ func (s *search) learn(hopes []*hope, runs []spreadRun) map[*hope]bool {
 		breaks := map[*hope]map[string]bool{}  // nil: was never in place
 		foreign := map[string]map[*hope]bool{} // ids that fail, and who may have done it
 		guilty := map[*hope]bool{}
-		var ends [][]*hope // of each run that ended before its time, who may have done it
-		for _, r := range runs {
+		var ends [][]*hope                                 // of each run that ended before its time, who may have done it
+		in, fails := map[*hope][]int{}, map[string][]int{} // the whole runs that have a candidate, and those in which an id fails
+		for n, r := range runs {
 			failed, gone, ok := r.broken(name)
 			suspects, stopped := r.stopped(name, failed, gone)
 			if !ok || stopped && len(suspects) == 0 {
@@ -345,10 +369,11 @@ func (s *search) learn(hopes []*hope, runs []spreadRun) map[*hope]bool {
 				case lost:
 					guilty[h], read[h] = true, true
 				default:
-					breaks[h], read[h] = now, true
+					breaks[h], read[h], in[h] = now, true, append(in[h], n)
 				}
 			}
 			for id := range failed {
+				fails[id] = append(fails[id], n)
 				if own[id] || gone[id] || !s.lists[name][id] {
 					continue
 				}
@@ -361,8 +386,13 @@ func (s *search) learn(hopes []*hope, runs []spreadRun) map[*hope]bool {
 				foreign[id] = suspects
 			}
 		}
-		for _, suspects := range foreign {
-			maps.Copy(guilty, suspects)
+		heirs := map[*hope][]string{}
+		for id, suspects := range foreign {
+			if h := ancestor(id, name, suspects); h != nil && slices.Equal(in[h], fails[id]) {
+				heirs[h] = append(heirs[h], id)
+			} else {
+				maps.Copy(guilty, suspects)
+			}
 		}
 		for _, suspects := range ends {
 			// Who was in place in a run that went on to its end is out of it, if there is anybody else.
@@ -379,6 +409,7 @@ func (s *search) learn(hopes []*hope, runs []spreadRun) map[*hope]bool {
 			}
 			k := h.Canary
 			k.Breaks = slices.DeleteFunc(slices.Clone(h.in.ids[name]), func(id string) bool { return !breaks[h][id] })
+			k.Breaks = append(k.Breaks, heirs[h]...)
 			if slices.Sort(k.Breaks); s.apart(k) {
 				s.caught[name], h.in.done = append(s.caught[name], k), true
 			}
@@ -386,6 +417,21 @@ func (s *search) learn(hopes []*hope, runs []spreadRun) map[*hope]bool {
 	}
 	maps.DeleteFunc(unread, func(h *hope, _ bool) bool { return read[h] })
 	return unread
+}
+
+// ancestor is the one of some candidates that is in a test called like id: that
+// of a class which inherits its tests. Nil: there is none, or more than one.
+func ancestor(id, command string, among map[*hope]bool) *hope {
+	var found *hope
+	for h := range among {
+		if slices.ContainsFunc(h.in.ids[command], func(own string) bool { return called(own) == called(id) }) {
+			if found != nil {
+				return nil
+			}
+			found = h
+		}
+	}
+	return found
 }
 
 // stopped reports whether a run with canaries ended before its time: tests are

@@ -19,6 +19,8 @@ func TestStretches(t *testing.T) {
 	}{
 		{"test_a.py", "import x\n\ndef test_one():\n    def inner():\n        pass\n    assert one\n\ndef helper():\n    assert help\n\nclass T:\n    def test_two(self):\n        assert two\n    def twice(self): pass\n\ndef twice():\n    assert 3\n",
 			map[string]string{"test_a.py::test_one": "assert one", "test_a.py::T::test_two": "assert two", "test_a.T.test_two": "assert two", "test_a.py::test_one[1-x]": "assert one", "test_a.py::twice": ""}, "assert help"},
+		{"test_b.py", "class A:\n    def test_x(self):\n        assert in_a\n\nclass B:\n    def test_x(self):\n        assert in_b\n",
+			map[string]string{"test_b.py::A::test_x": "assert in_a", "test_b.B.test_x": "assert in_b", "test_b.py::C::test_x": ""}, ""},
 		{"a_test.go", "package a\n\nfunc TestOne(t *testing.T) {\n\tone()\n}\n\nfunc (s *S) help() {\n\thelp()\n}\n\nfunc TestTwo(t *testing.T) {\n\ttwo()\n}\n",
 			map[string]string{"example.org/a::TestOne": "one()", "example.org/a::TestTwo/some_case": "two()", "example.org/a::TestThree": ""}, "help()"},
 		{"a.test.js", "describe('math', () => {\n  it('adds', () => {\n    adds()\n  })\n  it(\"takes away\", () => {\n    takes()\n  })\n})\ntest(`whole`, t => {\n  whole()\n})\n",
@@ -195,6 +197,45 @@ func TestSpreadAfterAPanic(t *testing.T) {
 		if slices.Sort(got); !slices.Equal(got, right) {
 			t.Errorf("%s: caught %q, want %q", name, got, right)
 		}
+	}
+}
+
+// A test that other classes inherit is broken there, too, by a change in it: it
+// is known by its name, and by its failing with that change and never without.
+func TestSpreadOfWhatIsInherited(t *testing.T) {
+	text := "class TestA:\n    def test_one(self):\n        assert f(1) == 10\n\n    def test_two(self):\n        assert f(2) == 20\n\n    def test_three(self):\n        assert f(3) == 30\n"
+	own := []string{"t.py::TestA::test_one", "t.py::TestA::test_two", "t.py::TestA::test_three"}
+	all := append(slices.Clone(own), "u.py::TestB::test_one", "u.py::TestB::test_three", "u.py::TestB::test_other")
+	s := &search{plan: &checks.Plan{Version: 1, Commands: []checks.Command{{Name: "unit", Report: "pytest-log", PassToPass: all}}},
+		hopes: []string{"unit"}, content: map[string][]byte{}, queue: map[string][]checks.Canary{}, caught: map[string][]checks.Canary{}, lists: map[string]map[string]bool{"unit": setOf(all)}}
+	s.offer("/app/t.py", []byte(text))
+	hopes := s.oneEach(s.everywhere())
+	if len(hopes) != 3 {
+		t.Fatalf("%d tests have candidates", len(hopes))
+	}
+	run := func(planted []int, failed ...string) spreadRun {
+		k := ran{Name: "unit", Exit: 1, Tests: len(all)}
+		for _, id := range all {
+			if slices.Contains(failed, id) {
+				k.NotPassed = append(k.NotPassed, test{ID: id, Status: "failed"})
+			} else {
+				k.Passed = append(k.Passed, id)
+			}
+		}
+		out := spreadRun{evidence: evidence{Commands: []ran{{Name: "unit", Tests: len(all), Passed: all}}, Canary: []ran{k}}}
+		for _, i := range planted {
+			out.planted = append(out.planted, hopes[i])
+		}
+		return out
+	}
+	// What breaks test_three breaks a test of another name as well.
+	s.learn(hopes, []spreadRun{run([]int{0, 1}, own[0], own[1], all[3]), run([]int{1, 2}, own[1], own[2], all[4], all[5]), run([]int{2}, own[2], all[4], all[5])})
+	got := map[string]bool{}
+	for _, k := range s.caught["unit"] {
+		got[strings.Join(k.Breaks, " ")] = true
+	}
+	if want := setOf([]string{own[0] + " " + all[3], own[1]}); !maps.Equal(got, want) {
+		t.Errorf("caught %v, want %v", got, want)
 	}
 }
 

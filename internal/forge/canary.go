@@ -23,7 +23,7 @@ const perTask = 4
 
 // huntVersion is part of the name of the file that keeps what a hunt found; a
 // better hunt has another one, and begins anew.
-const huntVersion = "3"
+const huntVersion = "4"
 
 // maxCanaryFile is the largest test file in which canaries are looked for, in
 // bytes.
