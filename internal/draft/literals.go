@@ -115,6 +115,10 @@ var (
 	texts    = regexp.MustCompile(`^\s*[rbfu]?(?:"(?:[^"\\]|\\.)+"|'(?:[^'\\]|\\.)+'),?\s*$`)
 )
 
+// maxSpelled is how far below its first line an expectation's first text is
+// looked for, in lines.
+const maxSpelled = 12
+
 // spelled are the first texts of what tests expect and do not say in the line
 // that asserts it, in the file's order: mostly outputs, spelled out line by line.
 func (o others) spelled(name, all string, lines []string) []checks.Canary {
@@ -126,16 +130,16 @@ func (o others) spelled(name, all string, lines []string) []checks.Canary {
 	for i, line := range lines {
 		switch {
 		case expected.MatchString(line):
-			open = 12
+			open = maxSpelled
 		case open > 0:
 			open--
 		}
 		found := literal.FindAllStringIndex(line, -1)
-		if open == 0 || len(found) == 0 || len(out) == maxAsserts || open < 12 && !texts.MatchString(line) {
+		if open == 0 || len(found) == 0 || len(out) == maxAsserts || open < maxSpelled && !texts.MatchString(line) {
 			continue
 		}
 		lit := line[found[len(found)-1][0]:found[len(found)-1][1]]
-		if open == 12 && (len(lit) < 4 || strings.Contains(line, ".join(")) {
+		if open == maxSpelled && (len(lit) < 4 || strings.Contains(line, ".join(")) {
 			continue // what joins lines is on this one
 		}
 		if k, ok := o.change(name, all, lines, i, found[len(found)-1]); ok {

@@ -335,80 +335,18 @@ func (s *search) withAll(hopes []*hope) *checks.Plan {
 func (s *search) learn(hopes []*hope, runs []spreadRun) map[*hope]bool {
 	unread, read := map[*hope]bool{}, map[*hope]bool{}
 	for _, name := range s.hopes {
-		breaks := map[*hope]map[string]bool{}  // nil: was never in place
-		foreign := map[string]map[*hope]bool{} // ids that fail, and who may have done it
-		guilty := map[*hope]bool{}
-		var ends [][]*hope                                 // of each run that ended before its time, who may have done it
-		in, fails := map[*hope][]int{}, map[string][]int{} // the whole runs that have a candidate, and those in which an id fails
+		l := lesson{command: name, listed: s.lists[name], unread: unread, read: read, breaks: map[*hope]map[string]bool{}, guilty: map[*hope]bool{},
+			foreign: map[string]map[*hope]bool{}, in: map[*hope][]int{}, fails: map[string][]int{}}
 		for n, r := range runs {
-			failed, gone, ok := r.broken(name)
-			suspects, stopped := r.stopped(name, failed, gone)
-			if !ok || stopped && len(suspects) == 0 {
-				for _, h := range r.planted {
-					if _, known := unread[h]; !known {
-						unread[h] = false
-					}
-				}
-				continue
-			}
-			if stopped {
-				ends = append(ends, suspects)
-			}
-			own := map[string]bool{}
-			for _, h := range r.planted {
-				now, lost := map[string]bool{}, false
-				for _, id := range h.in.ids[name] {
-					own[id], lost = true, lost || gone[id]
-					if failed[id] && (breaks[h] == nil || breaks[h][id]) {
-						now[id] = true
-					}
-				}
-				switch {
-				case stopped && (lost || slices.Contains(suspects, h)):
-					unread[h] = true
-				case lost:
-					guilty[h], read[h] = true, true
-				default:
-					breaks[h], read[h], in[h] = now, true, append(in[h], n)
-				}
-			}
-			for id := range failed {
-				fails[id] = append(fails[id], n)
-				if own[id] || gone[id] || !s.lists[name][id] {
-					continue
-				}
-				suspects := map[*hope]bool{}
-				for _, h := range r.planted {
-					if foreign[id] == nil || foreign[id][h] {
-						suspects[h] = true
-					}
-				}
-				foreign[id] = suspects
-			}
+			l.hear(n, r)
 		}
-		heirs := map[*hope][]string{}
-		for id, suspects := range foreign {
-			if h := ancestor(id, name, suspects); h != nil && slices.Equal(in[h], fails[id]) {
-				heirs[h] = append(heirs[h], id)
-			} else {
-				maps.Copy(guilty, suspects)
-			}
-		}
-		for _, suspects := range ends {
-			// Who was in place in a run that went on to its end is out of it, if there is anybody else.
-			if slices.ContainsFunc(suspects, func(h *hope) bool { return guilty[h] || len(suspects) > 1 && !read[h] }) {
-				continue
-			}
-			for _, h := range suspects {
-				guilty[h], read[h] = true, true
-			}
-		}
+		heirs := l.blame()
 		for _, h := range hopes {
-			if len(breaks[h]) == 0 || guilty[h] {
+			if len(l.breaks[h]) == 0 || l.guilty[h] {
 				continue
 			}
 			k := h.Canary
-			k.Breaks = slices.DeleteFunc(slices.Clone(h.in.ids[name]), func(id string) bool { return !breaks[h][id] })
+			k.Breaks = slices.DeleteFunc(slices.Clone(h.in.ids[name]), func(id string) bool { return !l.breaks[h][id] })
 			k.Breaks = append(k.Breaks, heirs[h]...)
 			if slices.Sort(k.Breaks); s.apart(k) {
 				s.caught[name], h.in.done = append(s.caught[name], k), true
@@ -417,6 +355,90 @@ func (s *search) learn(hopes []*hope, runs []spreadRun) map[*hope]bool {
 	}
 	maps.DeleteFunc(unread, func(h *hope, _ bool) bool { return read[h] })
 	return unread
+}
+
+// lesson is what runs tell of a command's candidates.
+type lesson struct {
+	command      string
+	listed       map[string]bool           // ids that the command expects
+	read, unread map[*hope]bool            // of all commands, as learn gives them back
+	breaks       map[*hope]map[string]bool // tests of its own, in each run; nil: was in none
+	guilty       map[*hope]bool            // of breaking what is another's, or of ending a run
+	foreign      map[string]map[*hope]bool // ids that fail, and who may have done it
+	ends         [][]*hope                 // of each run that ended before its time, who may have done it
+	in           map[*hope][]int           // the runs that told of a candidate
+	fails        map[string][]int          // the runs in which an id does not pass
+}
+
+// hear takes in the n-th run.
+func (l *lesson) hear(n int, r spreadRun) {
+	failed, gone, ok := r.broken(l.command)
+	enders, stopped := r.stopped(l.command, failed, gone)
+	if !ok || stopped && len(enders) == 0 {
+		for _, h := range r.planted {
+			if _, known := l.unread[h]; !known {
+				l.unread[h] = false
+			}
+		}
+		return
+	}
+	if stopped {
+		l.ends = append(l.ends, enders)
+	}
+	own := map[string]bool{}
+	for _, h := range r.planted {
+		now, lost := map[string]bool{}, false
+		for _, id := range h.in.ids[l.command] {
+			own[id], lost = true, lost || gone[id]
+			if failed[id] && (l.breaks[h] == nil || l.breaks[h][id]) {
+				now[id] = true
+			}
+		}
+		switch {
+		case stopped && (lost || slices.Contains(enders, h)):
+			l.unread[h] = true
+		case lost:
+			l.guilty[h], l.read[h] = true, true
+		default:
+			l.breaks[h], l.read[h], l.in[h] = now, true, append(l.in[h], n)
+		}
+	}
+	for id := range failed {
+		l.fails[id] = append(l.fails[id], n)
+		if own[id] || gone[id] || !l.listed[id] {
+			continue
+		}
+		suspects := map[*hope]bool{}
+		for _, h := range r.planted {
+			if l.foreign[id] == nil || l.foreign[id][h] {
+				suspects[h] = true
+			}
+		}
+		l.foreign[id] = suspects
+	}
+}
+
+// blame finds the guilty, and the tests that candidates break although they are
+// not in them, as other classes inherit them.
+func (l *lesson) blame() (heirs map[*hope][]string) {
+	heirs = map[*hope][]string{}
+	for id, suspects := range l.foreign {
+		if h := ancestor(id, l.command, suspects); h != nil && slices.Equal(l.in[h], l.fails[id]) {
+			heirs[h] = append(heirs[h], id)
+		} else {
+			maps.Copy(l.guilty, suspects)
+		}
+	}
+	for _, enders := range l.ends {
+		// Of whom another run told is out of it, if there is anybody else.
+		if slices.ContainsFunc(enders, func(h *hope) bool { return l.guilty[h] || len(enders) > 1 && !l.read[h] }) {
+			continue
+		}
+		for _, h := range enders {
+			l.guilty[h], l.read[h] = true, true
+		}
+	}
+	return heirs
 }
 
 // ancestor is the one of some candidates that is in a test called like id: that

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"assay/internal/grade/checks"
+	"assay/internal/grade/report"
 )
 
 // Where each test's lines are, in the languages' own ways to begin one.
@@ -168,13 +169,7 @@ func TestSpreadAfterAPanic(t *testing.T) {
 		"one raised more than an assertion":    {[][]int{{0, 2, 1}, {4, 3}}, []int{2, 3, 4}, []int{1}, true},
 		"nobody ends it":                       {[][]int{{1, 2}, {3, 4}}, []int{1, 2, 3, 4}, nil, false},
 	} {
-		s := &search{plan: &checks.Plan{Version: 1, Commands: []checks.Command{{Name: "unit", Report: "go-test", PassToPass: ids}}},
-			hopes: []string{"unit"}, content: map[string][]byte{}, queue: map[string][]checks.Canary{}, caught: map[string][]checks.Canary{}, lists: map[string]map[string]bool{"unit": setOf(ids)}}
-		s.offer("/app/a_test.go", []byte(text))
-		hopes := s.oneEach(s.everywhere())
-		if len(hopes) != 5 {
-			t.Fatalf("%d tests have candidates", len(hopes))
-		}
+		s, hopes := searching(t, "go-test", ids, "/app/a_test.go", text, 5)
 		var runs []spreadRun
 		for _, planted := range c.runs {
 			runs = append(runs, run(c.kinds, hopes, planted...))
@@ -206,13 +201,7 @@ func TestSpreadOfWhatIsInherited(t *testing.T) {
 	text := "class TestA:\n    def test_one(self):\n        assert f(1) == 10\n\n    def test_two(self):\n        assert f(2) == 20\n\n    def test_three(self):\n        assert f(3) == 30\n"
 	own := []string{"t.py::TestA::test_one", "t.py::TestA::test_two", "t.py::TestA::test_three"}
 	all := append(slices.Clone(own), "u.py::TestB::test_one", "u.py::TestB::test_three", "u.py::TestB::test_other")
-	s := &search{plan: &checks.Plan{Version: 1, Commands: []checks.Command{{Name: "unit", Report: "pytest-log", PassToPass: all}}},
-		hopes: []string{"unit"}, content: map[string][]byte{}, queue: map[string][]checks.Canary{}, caught: map[string][]checks.Canary{}, lists: map[string]map[string]bool{"unit": setOf(all)}}
-	s.offer("/app/t.py", []byte(text))
-	hopes := s.oneEach(s.everywhere())
-	if len(hopes) != 3 {
-		t.Fatalf("%d tests have candidates", len(hopes))
-	}
+	s, hopes := searching(t, "pytest-log", all, "/app/t.py", text, 3, all[3:]...)
 	run := func(planted []int, failed ...string) spreadRun {
 		k := ran{Name: "unit", Exit: 1, Tests: len(all)}
 		for _, id := range all {
@@ -228,7 +217,13 @@ func TestSpreadOfWhatIsInherited(t *testing.T) {
 		}
 		return out
 	}
+	// What fails with a change once, and once does not, is not inherited.
+	s.learn(hopes, []spreadRun{run([]int{0}, own[0], all[3]), run([]int{0, 1}, own[0], own[1])})
+	if got := s.caught["unit"]; len(got) != 1 || !slices.Equal(got[0].Breaks, own[1:2]) {
+		t.Errorf("caught %+v, want what breaks %s", got, own[1])
+	}
 	// What breaks test_three breaks a test of another name as well.
+	s.caught["unit"] = nil
 	s.learn(hopes, []spreadRun{run([]int{0, 1}, own[0], own[1], all[3]), run([]int{1, 2}, own[1], own[2], all[4], all[5]), run([]int{2}, own[2], all[4], all[5])})
 	got := map[string]bool{}
 	for _, k := range s.caught["unit"] {
@@ -237,6 +232,24 @@ func TestSpreadOfWhatIsInherited(t *testing.T) {
 	if want := setOf([]string{own[0] + " " + all[3], own[1]}); !maps.Equal(got, want) {
 		t.Errorf("caught %v, want %v", got, want)
 	}
+}
+
+// searching is a search in one file, and its first candidates, so many; some
+// ids are known to be of another file.
+func searching(t *testing.T, format report.Format, ids []string, file, text string, want int, elsewhere ...string) (*search, []*hope) {
+	t.Helper()
+	files := map[string]string{}
+	for _, id := range elsewhere {
+		files["unit:"+id] = "/elsewhere"
+	}
+	s := &search{plan: &checks.Plan{Version: 1, Commands: []checks.Command{{Name: "unit", Report: format, PassToPass: ids}}}, hunt: Hunt{Files: files},
+		hopes: []string{"unit"}, content: map[string][]byte{}, queue: map[string][]checks.Canary{}, caught: map[string][]checks.Canary{}, lists: map[string]map[string]bool{"unit": setOf(ids)}}
+	s.offer(file, []byte(text))
+	hopes := s.oneEach(s.everywhere())
+	if len(hopes) != want {
+		t.Fatalf("%d tests have candidates, want %d", len(hopes), want)
+	}
+	return s, hopes
 }
 
 func setOf(ids []string) map[string]bool {
