@@ -217,15 +217,25 @@ func (c *forgeFlags) forge(ctx *boundCtx, a *app, g *grammar, want map[string]in
 	return c.judge(rep, want)
 }
 
-// judge says whether what was asked for is there.
+// judge says whether what was asked for is there, and if not, why.
 func (c *forgeFlags) judge(rep *forge.Report, want map[string]int) error {
 	if rep.Lost > 0 {
 		return partial(fmt.Errorf("%d candidates were lost to infrastructure; run it again", rep.Lost))
 	}
-	for name, n := range want {
-		if got := rep.Generators[name].Standing; !c.Plan && got < max(n, 1) {
-			return gate(fmt.Errorf("%s: %d tasks, wanted %d, and it has no more", name, got, n))
+	var short []string
+	for _, name := range slices.Sorted(maps.Keys(want)) {
+		f, n := rep.Generators[name], max(want[name], 1) // 0: as many as there are, but one
+		if c.Plan || f.Standing >= n {
+			continue
 		}
+		why := "it has no more"
+		if c.For > 0 && !f.Ended {
+			why = fmt.Sprintf("the time of %s is over: run it again and it goes on", c.For)
+		}
+		short = append(short, fmt.Sprintf("%s: %d tasks, wanted %d, and %s", name, f.Standing, n, why))
+	}
+	if len(short) > 0 {
+		return gate(errors.New(strings.Join(short, "; ")))
 	}
 	return nil
 }
