@@ -241,7 +241,7 @@ func removedLoop(f *file, n *syntax.Node, put func(...edit)) {
 		if f.is(n.Parent, expression) {
 			stmt = n.Parent
 		}
-		if e, ok := f.without(stmt); ok {
+		if e, ok := f.without(stmt); ok && len(f.statements(stmt.Parent)) > 1 {
 			put(e)
 		}
 	}

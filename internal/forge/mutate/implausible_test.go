@@ -26,6 +26,11 @@ func TestNobodyWrites(t *testing.T) {
 		{"x.go", gof("if a > b {\n\t\tpanic(b)\n\t}\n\treturn b"), gof("panic(b)\n\treturn b")},
 		{"x.go", gof("if a > b {\n\t\tfmt.Errorf(\"%d\", len(c))\n\t}\n\treturn b"), gof("if a > b {\n\t\tfmt.Errorf(\"%d\", len(c) - 1)\n\t}\n\treturn b")},
 		{"x.go", "package x\n\nfunc (r *R) use(m M) {\n\tr.all = append(r.all, m)\n}\n", "package x\n\nfunc (r *R) use(m M) {\n}\n"},
+		{"x.go", "package x\n\nfunc (r *R) use(ms ...M) {\n\tfor _, m := range ms {\n\t\tr.add(m)\n\t}\n}\n", "package x\n\nfunc (r *R) use(ms ...M) {\n}\n"},
+		{"x.py", fn("a = str(a)", "return a + b"), fn("a = a", "return a + b")},
+		{"x.py", fn("a.x = list(a.x)", "return a"), fn("a.x = a.x", "return a")},
+		{"x.go", gof("a = b\n\treturn a"), gof("a = a\n\treturn a")},
+		{"x.js", "function f (a) {\n  a = a || 3\n  return a\n}\n", "function f (a) {\n  a = a\n  return a\n}\n"},
 		{"x.py", fn("if a:\n"+strings.Repeat("        b += g(b)\n", 6), "return b"), fn("return b")},
 	} {
 		for _, name := range Operators() {

@@ -79,7 +79,7 @@ func operators() []operator {
 		{"swapped-tuple", 3, swappedTuple},
 		// Classes.
 		{"lost-base", 0, lostBase},               // remove parent class, remove interface
-		{"lost-method", 2, lostMethod},           // remove methods
+		{"lost-method", 1, lostMethod},           // remove methods
 		{"shuffled-methods", 0, shuffledMethods}, // shuffle methods
 		{"lost-decorator", 2, lostDecorator},
 	}

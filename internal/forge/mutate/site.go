@@ -79,7 +79,7 @@ func (f *file) sites(table []operator) []*site {
 			o.at(f, n, func(edits ...edit) {
 				slices.SortFunc(edits, func(a, b edit) int { return a.start - b.start })
 				s := &site{o.name, o.weight, f, edits, f.functionOf(n), n.Row + 1}
-				if !f.changes(edits) {
+				if !f.changes(edits) || f.idle(n, edits) {
 					return
 				}
 				if old := best[s.key()]; old == nil || old.weight < s.weight {
@@ -105,6 +105,23 @@ func (f *file) changes(edits []edit) bool {
 		}
 	}
 	return len(edits) > 0 && string(apply(f.src, edits)) != string(f.src)
+}
+
+// idle reports whether edits leave an assignment of something to itself, which
+// nobody writes.
+func (f *file) idle(n *syntax.Node, edits []edit) bool {
+	for ; n != nil && !f.is(n, block); n = n.Parent {
+		left, right, ok := f.assignment(n)
+		if !ok || edits[0].start < right.Start || edits[len(edits)-1].end > right.End {
+			continue
+		}
+		var in []edit
+		for _, e := range edits {
+			in = append(in, edit{e.start - right.Start, e.end - right.Start, e.text})
+		}
+		return string(apply([]byte(f.text(right)), in)) == f.text(left)
+	}
+	return false
 }
 
 // untouched is what people do not break by mistake, or what no test sees:
