@@ -27,7 +27,8 @@ task:
 trajectory:
 
 internal/stats:
-internal/image:
+internal/remove:
+internal/image:               internal/remove
 internal/sandbox:            internal/image
 internal/image/dockerfile:   internal/image internal/sandbox
 internal/sandbox/ns:         internal/sandbox internal/image internal/doctor internal/sandbox/ns/pid1 internal/sandbox/ns/seccomp internal/sandbox/ns/cgroup
@@ -40,7 +41,7 @@ internal/egress:              internal/inlet
 internal/egress/netstack:    internal/egress
 internal/sandbox/ns/pid1:
 internal/sandbox/ns/seccomp:
-internal/sandbox/ns/nstest:   internal/sandbox/ns internal/image internal/doctor
+internal/sandbox/ns/nstest:   internal/sandbox/ns internal/image internal/doctor internal/remove
 internal/sandbox/docker:     internal/sandbox internal/image internal/doctor internal/sandbox/docker/inside internal/sandbox/docker/wire
 internal/sandbox/docker/inside: internal/sandbox/docker/wire
 internal/sandbox/docker/wire:
@@ -97,7 +98,7 @@ internal/proof:              task trial internal/job internal/store internal/ima
 internal/compare:            trial internal/stats internal/store
 internal/exchange:           task trial internal/store internal/grade/checks internal/grade/report
 
-internal/store:              trial trajectory
+internal/store:              trial trajectory internal/remove
 internal/job:                task trial trajectory internal/model internal/image internal/sandbox internal/agent internal/grade internal/store internal/stats
 
 internal/importer:           task

@@ -15,6 +15,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"assay/internal/image"
+	"assay/internal/remove"
 	"assay/internal/sandbox/docker/inside"
 	"assay/internal/sandbox/hostile"
 	"assay/internal/sandbox/ns"
@@ -60,13 +61,7 @@ func scratch(t testing.TB) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		filepath.WalkDir(dir, func(p string, d os.DirEntry, err error) error {
-			if err == nil && d.IsDir() {
-				os.Chmod(p, 0o755)
-			}
-			return nil
-		})
-		if err := os.RemoveAll(dir); err != nil {
+		if err := remove.Tree(dir); err != nil {
 			t.Errorf("left behind: %v", err)
 		}
 	})

@@ -5,12 +5,12 @@ import (
 	"math/rand/v2"
 	"os"
 	"path"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"assay/internal/image"
+	"assay/internal/remove"
 )
 
 // testStore is an empty store.
@@ -23,12 +23,7 @@ func testStore(t *testing.T) *image.Store {
 	}
 	t.Cleanup(func() {
 		s.Close()
-		_ = filepath.WalkDir(dir, func(at string, d os.DirEntry, err error) error { // layers keep their modes
-			if err == nil && d.IsDir() {
-				_ = os.Chmod(at, 0o755)
-			}
-			return nil
-		})
+		_ = remove.Tree(dir) // layers keep their modes
 	})
 	return s
 }

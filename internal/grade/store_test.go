@@ -2,14 +2,13 @@ package grade
 
 import (
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"sort"
 	"strings"
 	"testing"
 
 	"assay/internal/image"
+	"assay/internal/remove"
 )
 
 // newStore opens a layer store of the test's own.
@@ -17,14 +16,7 @@ func newStore(t testing.TB) *image.Store {
 	t.Helper()
 	dir := t.TempDir()
 	// Layers keep their modes, closed directories among them.
-	t.Cleanup(func() {
-		_ = filepath.WalkDir(dir, func(at string, d fs.DirEntry, _ error) error {
-			if d != nil && d.IsDir() {
-				_ = os.Chmod(at, 0o700)
-			}
-			return nil
-		})
-	})
+	t.Cleanup(func() { _ = remove.Tree(dir) })
 	s, err := image.Open(image.HostPath(filepath.Join(dir, "store")), storeOptions())
 	if err != nil {
 		t.Fatal(err)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"path/filepath"
 
 	"golang.org/x/sys/unix"
 )
@@ -69,21 +68,4 @@ func syncDir(dir string) error {
 	}
 	defer f.Close()
 	return f.Sync()
-}
-
-// removeTree removes a tree that may hold directories without write
-// permission. It follows no links.
-func removeTree(p string) error {
-	err := os.RemoveAll(p)
-	if !errors.Is(err, fs.ErrPermission) {
-		return err
-	}
-	// Errors of the walk come again as errors of the removal.
-	_ = filepath.WalkDir(p, func(q string, d fs.DirEntry, err error) error {
-		if d != nil && d.IsDir() {
-			_ = os.Chmod(q, 0o700)
-		}
-		return nil
-	})
-	return os.RemoveAll(p)
 }

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"assay/internal/remove"
 )
 
 // LayerWriter builds one layer under tmp/. It is for one goroutine. After Add
@@ -365,7 +367,7 @@ func (w *LayerWriter) Abort() {
 	}
 	w.release()
 	// What cannot be removed now is left to the collector.
-	_ = removeTree(w.tmp)
+	_ = remove.Tree(w.tmp)
 	if w.lock != nil {
 		w.lock.removeAndUnlock()
 	}

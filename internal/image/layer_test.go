@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"assay/internal/image"
+	"assay/internal/remove"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -20,14 +21,7 @@ func open(t testing.TB) *image.Store {
 	dir := t.TempDir()
 	// An ordinary user cannot remove what lies in directories without write
 	// permission, which layers may hold.
-	t.Cleanup(func() {
-		filepath.WalkDir(dir, func(p string, d fs.DirEntry, _ error) error {
-			if d.IsDir() {
-				os.Chmod(p, 0o700)
-			}
-			return nil
-		})
-	})
+	t.Cleanup(func() { remove.Tree(dir) })
 	s, err := image.Open(image.HostPath(dir), image.Options{Volatile: true})
 	if err != nil {
 		t.Fatal(err)

@@ -10,6 +10,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"assay/internal/remove"
 )
 
 // inMemory begins the names of directories in memory. Each is locked by its
@@ -100,6 +102,6 @@ func (s *Store) sweepPrivate(dir string) {
 	st := fi.Sys().(*syscall.Stat_t)
 	mine := int(st.Uid) == os.Geteuid() || s.opt.Owner != nil && int(st.Uid) == s.opt.Owner.UID
 	if mine {
-		_ = removeTree(dir)
+		_ = remove.Tree(dir)
 	}
 }

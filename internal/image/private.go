@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"assay/internal/remove"
 )
 
 // Private is a directory for one build step, which the sandboxes' root owns.
@@ -128,7 +130,7 @@ func copyName(src, dst *os.Root, q string) error {
 
 // Close removes the directory. It may be repeated.
 func (p *Private) Close() error {
-	err := removeTree(p.path)
+	err := remove.Tree(p.path)
 	switch {
 	case p.lock == nil:
 	case p.own:

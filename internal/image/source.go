@@ -15,6 +15,8 @@ import (
 	"strings"
 
 	"github.com/klauspost/compress/zstd"
+
+	"assay/internal/remove"
 )
 
 // Import reads an image from a file or directory of this machine and names it.
@@ -190,7 +192,7 @@ func (s *Store) scratch() (scratch, error) {
 }
 
 func (t scratch) remove() {
-	_ = removeTree(t.path) // what stays is the collector's
+	_ = remove.Tree(t.path) // what stays is the collector's
 	t.lock.removeAndUnlock()
 }
 

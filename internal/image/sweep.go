@@ -7,6 +7,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"assay/internal/remove"
 )
 
 // stalePartial is how long a pull that was cut off waits for the next one.
@@ -49,7 +51,7 @@ func (s *Store) clearTrash(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		errs = append(errs, removeTree(s.path(trashDir, d.Name())))
+		errs = append(errs, remove.Tree(s.path(trashDir, d.Name())))
 	}
 	return errors.Join(errs...)
 }

@@ -7,6 +7,8 @@ import (
 	"io"
 	"slices"
 	"sync"
+
+	"assay/internal/remove"
 )
 
 // Temporary makes layers for one use, such as one grading: only this process
@@ -158,5 +160,5 @@ func (c *tempLayers) drop(id LayerID) error {
 		return nil
 	}
 	defer l.lock.removeAndUnlock()
-	return removeTree(l.dir)
+	return remove.Tree(l.dir)
 }

@@ -19,6 +19,7 @@ import (
 	"assay/internal/doctor"
 	"assay/internal/image"
 	"assay/internal/image/dockerfile"
+	"assay/internal/remove"
 	"assay/internal/sandbox"
 	"assay/internal/sandbox/ns"
 	"assay/internal/store"
@@ -81,13 +82,7 @@ func (p *place) close() (err error) {
 	if p.dir == "" {
 		return err
 	}
-	_ = filepath.WalkDir(p.dir, func(at string, d os.DirEntry, err error) error {
-		if err == nil && d.IsDir() {
-			_ = os.Chmod(at, 0o755) // layers keep their modes; what still cannot be removed is told below
-		}
-		return nil
-	})
-	return errors.Join(err, os.RemoveAll(p.dir))
+	return errors.Join(err, remove.Tree(p.dir))
 }
 
 // world is what one test runs its jobs in: the real sandbox, with a spy before

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"assay/internal/image"
+	"assay/internal/remove"
 	"assay/internal/sandbox"
 	"assay/internal/sandbox/ns"
 )
@@ -46,13 +47,7 @@ func newWorld(t *testing.T, tools ...string) *world {
 	}
 	os.Chmod(dir, 0o755)
 	t.Cleanup(func() {
-		filepath.WalkDir(dir, func(p string, d os.DirEntry, err error) error {
-			if err == nil && d.IsDir() {
-				os.Chmod(p, 0o755)
-			}
-			return nil
-		})
-		if err := os.RemoveAll(dir); err != nil {
+		if err := remove.Tree(dir); err != nil {
 			t.Errorf("left behind: %v", err)
 		}
 	})

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"assay/internal/remove"
 	"assay/trial"
 )
 
@@ -194,26 +195,8 @@ func Remove(dir string) error {
 	if err := os.Rename(dir, doomed); err != nil {
 		return fmt.Errorf("remove job: %w", err)
 	}
-	if err := removeAll(doomed); err != nil {
+	if err := remove.Tree(doomed); err != nil {
 		return fmt.Errorf("remove job %q: %w", dir, err)
 	}
 	return nil
-}
-
-// removeAll also removes directories that an agent left unwritable.
-func removeAll(dir string) error {
-	err := os.RemoveAll(dir)
-	if !errors.Is(err, fs.ErrPermission) {
-		return err
-	}
-	filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-		if e != nil && e.IsDir() {
-			os.Chmod(path, 0o700) // what cannot be changed shows in the second try
-			if err != nil {
-				return fs.SkipDir
-			}
-		}
-		return nil
-	})
-	return os.RemoveAll(dir)
 }

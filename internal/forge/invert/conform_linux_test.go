@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
-	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -24,6 +23,7 @@ import (
 	"assay/internal/forge"
 	"assay/internal/grade/checks"
 	"assay/internal/image"
+	"assay/internal/remove"
 	"assay/internal/repo"
 	"assay/internal/sandbox"
 	"assay/internal/sandbox/ns"
@@ -79,13 +79,7 @@ func (b *bed) close() (err error) {
 	if b.dir == "" {
 		return err
 	}
-	_ = filepath.WalkDir(b.dir, func(at string, d fs.DirEntry, err error) error {
-		if err == nil && d.IsDir() {
-			_ = os.Chmod(at, 0o755)
-		}
-		return nil
-	})
-	return errors.Join(err, os.RemoveAll(b.dir))
+	return errors.Join(err, remove.Tree(b.dir))
 }
 
 func newBed(t *testing.T) *bed {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -18,6 +17,7 @@ import (
 
 	"assay/internal/image"
 	"assay/internal/image/dockerfile"
+	"assay/internal/remove"
 	"assay/internal/sandbox"
 	"assay/internal/sandbox/ns"
 )
@@ -32,7 +32,7 @@ func TestStoreSurvivesKill(t *testing.T) {
 		t.Skip("no sandbox here")
 	}
 	b := &bed{t: t, dir: t.TempDir()}
-	t.Cleanup(func() { openUp(b.dir) })
+	t.Cleanup(func() { remove.Tree(b.dir) })
 	n, seed := number("ASSAY_STORE_CRASH", 10), uint64(number("ASSAY_CRASH_SEED", int(time.Now().UnixNano())))
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	full := b.reference()
@@ -51,16 +51,6 @@ func number(name string, standard int) int {
 		return n
 	}
 	return standard
-}
-
-// openUp lets an ordinary user remove directories without write permission.
-func openUp(dir string) {
-	filepath.WalkDir(dir, func(p string, d fs.DirEntry, _ error) error {
-		if d != nil && d.IsDir() {
-			os.Chmod(p, 0o700)
-		}
-		return nil
-	})
 }
 
 func sandboxesWork(t *testing.T) bool {

@@ -8,13 +8,10 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"io"
-	"io/fs"
 	"log"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -27,6 +24,7 @@ import (
 
 	"assay/internal/image"
 	"assay/internal/image/registry"
+	"assay/internal/remove"
 )
 
 // bed is a registry on loopback behind a front that can misbehave, and a store.
@@ -70,14 +68,7 @@ func newBed(t *testing.T) *bed {
 func openStore(t *testing.T, o image.Options) *image.Store {
 	t.Helper()
 	dir := t.TempDir()
-	t.Cleanup(func() { // an ordinary user cannot remove what lies in read-only directories
-		filepath.WalkDir(dir, func(p string, d fs.DirEntry, _ error) error {
-			if d != nil && d.IsDir() {
-				os.Chmod(p, 0o700)
-			}
-			return nil
-		})
-	})
+	t.Cleanup(func() { remove.Tree(dir) }) // layers keep their modes
 	s, err := image.Open(image.HostPath(dir), o)
 	if err != nil {
 		t.Fatal(err)

@@ -4,13 +4,13 @@ package nstest
 
 import (
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"assay/internal/doctor"
 	"assay/internal/image"
+	"assay/internal/remove"
 	"assay/internal/sandbox/ns"
 )
 
@@ -23,13 +23,7 @@ func Dir(t testing.TB) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = filepath.WalkDir(dir, func(at string, d fs.DirEntry, err error) error {
-			if err == nil && d.IsDir() {
-				_ = os.Chmod(at, 0o755)
-			}
-			return nil
-		})
-		if err := os.RemoveAll(dir); err != nil {
+		if err := remove.Tree(dir); err != nil {
 			t.Error(err)
 		}
 	})
