@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"path/filepath"
 	"slices"
 	"text/tabwriter"
 	"time"
@@ -55,7 +56,11 @@ func (c *repoSuiteCmd) Run(ctx *boundCtx, a *app, g *grammar) error {
 	if err != nil && !errors.As(err, &none) {
 		return err
 	}
-	env.Suite = suiteAgain(env.Suite, s)
+	again, ferr := suiteAgain(env.Suite, s)
+	if ferr != nil {
+		return fmt.Errorf("%s: %w", filepath.Join(c.Dir, repo.EnvironmentFile), ferr)
+	}
+	env.Suite = again
 	if c.Write && none == nil {
 		if err := repo.WriteEnvironment(c.Dir, env); err != nil {
 			return err
@@ -77,11 +82,11 @@ func (c *repoSuiteCmd) again(ctx context.Context, a *app, r *rooms, env *repo.En
 }
 
 // suiteAgain keeps what people may have written into a suite.
-func suiteAgain(before, now repo.Suite) repo.Suite {
+func suiteAgain(before, now repo.Suite) (_ repo.Suite, err error) {
 	if len(before.TestFiles) > 0 {
-		now.TestFiles = before.TestFiles
+		now.TestFiles, err = now.WithTests(before.TestFiles)
 	}
-	return now
+	return now, err
 }
 
 type repoShowCmd struct {

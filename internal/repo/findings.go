@@ -247,10 +247,9 @@ func testFiles(commands []Command, tests []Test, there map[string]bool) []string
 			set[f] = true
 		}
 	}
-	rust := slices.ContainsFunc(commands, func(c Command) bool { return c.Report == "cargo-test" || c.Report == "nextest" })
-	for _, t := range tests {
-		if t.File != "" && !dirs.MatchString(t.File) && !rust { // Rust's unit tests stand in the code itself
-			set[t.File] = true
+	for _, f := range (&Suite{Commands: commands, Tests: tests}).ownFiles() {
+		if !dirs.MatchString(f) {
+			set[f] = true
 		}
 	}
 	var out []string

@@ -414,7 +414,9 @@ func (w *work) finish(ctx context.Context, a *Attempt) (*repo.Environment, error
 		return nil, err
 	}
 	env.Suite = suite
-	env.Suite.TestFiles = r.Suite.TestFiles
+	if env.Suite.TestFiles, err = suite.WithTests(r.Suite.TestFiles); err != nil {
+		return nil, fmt.Errorf("set up %s: %w", r.Name, err)
+	}
 	env.Limits = checks.Needs{MemoryMB: a.tried.memory >> 20, TimeSec: max(1, suite.Millis/1000)}
 	if err := w.writeRecipe(r); err != nil {
 		return nil, err
