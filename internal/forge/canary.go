@@ -79,7 +79,26 @@ func (f *forge) hunt(ctx context.Context) error {
 	for _, k := range caught {
 		f.canaries[k.Command] = k.Canaries
 	}
+	f.tellHunt()
 	return writeJSON(file, f.canaries)
+}
+
+// tellHunt says how many tests have a canary: without any, no candidate will be
+// admitted.
+func (f *forge) tellHunt() {
+	broken := map[string]bool{}
+	for command, all := range f.canaries {
+		for _, k := range all {
+			for _, id := range k.Breaks {
+				broken[command+":"+id] = true
+			}
+		}
+	}
+	if len(broken) == 0 {
+		f.cfg.Say("canaries: no test has one, in %d test files; tasks that only such tests tell of are turned away as forgeable: give more runs (--canaries N), or take them as self-reported (--canaries 0)", len(f.testFiles))
+		return
+	}
+	f.cfg.Say("canaries: of %d of %d tests", len(broken), len(f.steady))
 }
 
 // healthyLists expects what passes in the healthy state.
