@@ -130,7 +130,7 @@ func withoutPaths(line string) string {
 
 // valued are mocha's options whose value is a path of its own.
 func valued() []string {
-	return []string{"--require", "-r", "--reporter", "--reporter-option", "--file", "--config", "--extension", "--ui", "--loader", "--import", "--package", "--timeout"}
+	return []string{"--require", "-r", "--reporter", "--reporter-option", "--reporter-options", "--file", "--config", "--extension", "--ui", "--loader", "--import", "--package", "--timeout"}
 }
 
 // filesOf are the test files of a command: those of its tests, and for a runner

@@ -37,7 +37,7 @@ func Runners() []Runner {
 		unit   = python + `/tests/assay_unittest.py --assay-report=/logs/verifier/{name}.log `
 		jest   = `{program} --ci --json --outputFile=/logs/verifier/{name}.json --coverage=false {args}`
 		vitest = `{program} run --reporter=json --outputFile=/logs/verifier/{name}.json {args}`
-		mocha  = `{program} --reporter /tests/assay_mocha.cjs --reporter-option output=/logs/verifier/{name}.log `
+		mocha  = `{program} --reporter /tests/assay_mocha.cjs --reporter-options output=/logs/verifier/{name}.log `
 		node   = `{program} --test --test-reporter=/tests/assay_node.mjs --test-reporter-destination=/logs/verifier/{name}.log `
 		golang = `{program} test -json -count=1 {args} `
 		maven  = `{program} -B -o {args} test`

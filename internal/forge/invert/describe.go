@@ -157,7 +157,7 @@ func title(name string, seen forge.Seen, rng *rand.Rand) string {
 
 // harness is what of a command only its report and the grader need.
 var harness = regexp.MustCompile(`PYTHONPATH=/tests\S*\s+|\bsetpriv(\s+--[\w-]+ \S+)+\s+|\s+-p (assay_\w+|no:cacheprovider)|\s+-(json|B)\b` +
-	`|\s+--(junit-?xml|assay-report|json-report-file|reporter-option|reporter|outputFile|output-junit)[= ]\S+|\s+--(ci|json|coverage=false)\b` +
+	`|\s+--(junit-?xml|assay-report|json-report-file|reporter-options?|reporter|outputFile|output-junit)[= ]\S+|\s+--(ci|json|coverage=false)\b` +
 	`|\s+-D(rat|checkstyle|enforcer|animal\.sniffer|spotbugs|pmd|gpg|maven\.javadoc)\.skip\b|\s+[12]?>\s*/logs/\S+|\s+2>&1`)
 
 // command is the line that people would type: the suite's, without what only a

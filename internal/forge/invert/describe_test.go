@@ -18,6 +18,7 @@ func TestCommandAsTyped(t *testing.T) {
 		{`. /etc/profile; setpriv --bounding-set -dac_override,-fowner --inh-caps -dac_override go test -json -count=1 ./...`, `go test -count=1 ./...`},
 		{`. /etc/profile; node_modules/.bin/jest --ci --json --outputFile=/logs/verifier/jest.json --coverage=false`, `node_modules/.bin/jest`},
 		{`. /etc/profile; node_modules/.bin/mocha --reporter /tests/assay_mocha.cjs --reporter-option output=/logs/verifier/mocha.log --require test/env test/`, `node_modules/.bin/mocha --require test/env test/`},
+		{`. /etc/profile; node_modules/.bin/mocha --reporter /tests/assay_mocha.cjs --reporter-options output=/logs/verifier/mocha.log --require test/env test/`, `node_modules/.bin/mocha --require test/env test/`},
 		{`. /etc/profile; cargo test --no-fail-fast 2>&1`, `cargo test --no-fail-fast`},
 		{`. /etc/profile; cmake --build build 2>&1 && ctest --test-dir build --output-junit /logs/verifier/ctest.xml`, `cmake --build build && ctest --test-dir build`},
 		{`. /etc/profile; mvn -B -o -Drat.skip -Dcheckstyle.skip -Dmaven.javadoc.skip test`, `mvn -o test`},

@@ -27,7 +27,7 @@ func mochaLog() Reader {
 		Format: "mocha-log",
 		Read:   byTitles(readEach("mocha-log", readTestLog)),
 		Agrees: agreesMocha,
-		Means:  "Mocha 10, 11 with assay_mocha.cjs: mocha --reporter DIR/assay_mocha.cjs --reporter-option output=FILE",
+		Means:  "Mocha 3 to 11 with assay_mocha.cjs: mocha --reporter DIR/assay_mocha.cjs --reporter-options output=FILE",
 	}
 }
 

@@ -1,6 +1,6 @@
 // A reporter for Mocha that records a run, one JSON object a line, for assay.
 //
-//   mocha --reporter DIR/assay_mocha.cjs --reporter-option output=FILE
+//   mocha --reporter DIR/assay_mocha.cjs --reporter-options output=FILE
 //
 // It needs nothing but Mocha 8 or later. A test's name is its file, relative to
 // the working directory, and the titles from the outermost to its own. The form
@@ -17,8 +17,12 @@ function below(file) {
   return rel.startsWith('..') ? file : rel;
 }
 
-// In parallel mode a hook arrives without its methods.
-const titles = (runnable) => (typeof runnable.titlePath === 'function' ? runnable.titlePath() : [runnable.title]);
+// In parallel mode a hook arrives without its methods; before 4.0 none had titlePath.
+const titles = (runnable) => {
+  if (typeof runnable.titlePath === 'function') return runnable.titlePath();
+  const above = runnable.parent && typeof runnable.parent.fullTitle === 'function' && !runnable.parent.root ? titles(runnable.parent) : [];
+  return [...above, runnable.title];
+};
 
 const idOf = (runnable) =>
   [below(runnable.file), ...titles(runnable).filter((t, i, all) => t !== '' || i === all.length - 1).map((t) => (t || '(no title)').replaceAll(' > ', ' \\> '))]
