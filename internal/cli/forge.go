@@ -224,7 +224,7 @@ func (c *forgeFlags) judge(rep *forge.Report, want map[string]int) error {
 	}
 	var short []string
 	for _, name := range slices.Sorted(maps.Keys(want)) {
-		f, n := rep.Generators[name], max(want[name], 1) // 0: as many as there are, but one
+		f, n := rep.Generators[name], max(want[name], 1) // 0: as many as there are, at least one
 		if c.Plan || f.Standing >= n {
 			continue
 		}

@@ -2,10 +2,12 @@ package cli
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
 	"assay/internal/forge"
+	"assay/internal/repo"
 )
 
 // What is asked for and not there is told of every generator, and a time that
@@ -45,5 +47,20 @@ func TestWhatAForgeLacks(t *testing.T) {
 				t.Fatalf("got %v, want status %d, %s", err, c.code, c.text)
 			}
 		})
+	}
+}
+
+// A suite measured again keeps what people wrote of its test files, and has
+// those that its tests are found in besides.
+func TestSuiteAgain(t *testing.T) {
+	now := repo.Suite{Tests: []repo.Test{{ID: "test.py::test_a", File: "test.py"}, {ID: "mine/a.py::test_b", File: "mine/a.py"}}, TestFiles: []string{"guessed"}}
+	for _, c := range []struct{ before, want []string }{
+		{[]string{"mine"}, []string{"mine", "test.py"}},
+		{nil, []string{"guessed"}},
+	} {
+		got, err := suiteAgain(repo.Suite{TestFiles: c.before}, now)
+		if err != nil || !slices.Equal(got.TestFiles, c.want) {
+			t.Errorf("of %q: %q, %v; want %q", c.before, got.TestFiles, err, c.want)
+		}
 	}
 }

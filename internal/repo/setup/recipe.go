@@ -64,7 +64,7 @@ type RecipeSuite struct {
 	Runs       int      `toml:"runs" comment:"that stability rests on"`
 	TimeoutSec float64  `toml:"timeout_sec" comment:"of one run"`
 	BuildSec   float64  `toml:"build_timeout_sec" comment:"of one command that installs"`
-	TestFiles  []string `toml:"test_files,multiline" comment:"patterns of files that belong to the tests"`
+	TestFiles  []string `toml:"test_files,multiline" comment:"patterns of files that belong to the tests; those that tests stand in are added"`
 }
 
 const recipeHead = `# How assay makes this repository ready. Every line may be edited; "assay repo setup" with the same -o does what

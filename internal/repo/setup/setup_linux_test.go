@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -139,13 +140,17 @@ func TestSetup(t *testing.T) {
 	}
 
 	// A person adds a build: what it makes is ignored, and the tracked file that
-	// it rewrites is in the one commit.
+	// it rewrites is in the one commit. And a report that names the tests' file,
+	// which no pattern knows.
 	at := filepath.Join(o.Out, RecipeFile)
 	r, err := ReadRecipe(at)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.Install = []string{"make"}
+	r.Tests[0].Report, r.Tests[0].Files = "pytest-log", []string{"/logs/verifier/t.log"}
+	r.Tests[0].Run = `make check && printf '%s\n' '{"log":"assay-tests","v":1,"runner":"pytest"}' '{"plan":1}' '{"start":"stamp.txt::test_a"}' '{"end":"stamp.txt::test_a","status":"passed"}' ` +
+		`'{"done":{"passed":1,"xpassed":0,"xfailed":0,"skipped":0,"failed":0,"error":0}}' >/logs/verifier/t.log`
 	b, err := r.Encode()
 	if err != nil {
 		t.Fatal(err)
@@ -156,6 +161,9 @@ func TestSetup(t *testing.T) {
 	o.Temp = t.TempDir()
 	if env, err = Run(t.Context(), o); err != nil {
 		t.Fatal(err)
+	}
+	if !slices.Contains(env.Suite.TestFiles, "stamp.txt") {
+		t.Errorf("test files %q, tests %+v", env.Suite.TestFiles, env.Suite.Tests)
 	}
 	if im, err = o.Images.Resolve(env.Image); err != nil {
 		t.Fatal(err)

@@ -2,7 +2,7 @@
 //
 //   mocha --reporter DIR/assay_mocha.cjs --reporter-options output=FILE
 //
-// It needs nothing but Mocha 8 or later. A test's name is its file, relative to
+// It needs nothing but Mocha 3 or later. A test's name is its file, relative to
 // the working directory, and the titles from the outermost to its own. The form
 // is in assay's docs/test-reports.md.
 'use strict';
